@@ -132,6 +132,8 @@ bool is_order(const std::string& command);
 // command is another one.
 std::optional<std::uint64_t> resumed_from(const std::string& command,
                                           const nlohmann::json& arguments);
+// The order in the arguments of such a command, under its giver's signature; nothing: there is none.
+std::optional<view::SignedOrder> order_in(const nlohmann::json& arguments);
 
 // Stands where a trainer or a checkpoint writer would, at a job's witness and where the job is
 // over: is ready at once, and does nothing. `element_count`: of a gradient.

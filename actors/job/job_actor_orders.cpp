@@ -20,6 +20,11 @@ std::optional<std::uint64_t> resumed_from(const std::string& command,
   return field<std::uint64_t>(arguments, "from", 0);
 }
 
+std::optional<view::SignedOrder> order_in(const nlohmann::json& arguments) {
+  const auto order = view::decode_order(from_hex(field<std::string>(arguments, "order", "")));
+  return order ? std::optional(*order) : std::nullopt;
+}
+
 namespace actor {
 
 namespace {
@@ -152,17 +157,11 @@ void take_order(Self* self, const Command& command) {
     if (Result<void> may = may_be_recovered(self); !may) return refuse(may.error());
   Order order{command, now(self), state.core->status(now(self)).generation,
               state.core->view().history()};
+  const auto signed_order = order_in(arguments_of(command.arguments));
+  if (!signed_order) return refuse({ErrorCode::permission_denied, "it is not signed"});
   Result<void> taken;
   feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {
-    if (command.name == "job.stop")
-      taken = core.request_stop(t, out);
-    else if (command.name == "job.recover")
-      taken =
-          core.request_recover(t, field<bool>(arguments_of(command.arguments), "anew", false), out);
-    else if (const auto from = resumes_from(command))
-      taken = core.request_resume_from(t, *from, out);
-    else
-      taken = core.request_resume(t, out);
+    taken = core.take_order(t, *signed_order, out);
   });
   if (!taken) return refuse(taken.error());
   state.orders.push_back(std::move(order));

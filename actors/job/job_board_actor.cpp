@@ -340,6 +340,13 @@ Result<void> start_job(Self* self, const JobId& id, job::JobSpec spec, Part part
   options.join = part == Part::joiner;
   options.core.witness_only = part == Part::witness;
   options.core.signer = state.options.signer;
+  options.core.may_order = [authority = state.options.authority, cluster = state.options.cluster,
+                            clock = environment->options().clock, spec,
+                            id](const view::SignedOrder& order, view::OrderUse use) {
+    const bool first = use == view::OrderUse::first;
+    return check_order(*authority, *cluster->read(), spec, id, order,
+                       first ? std::optional(clock->wall()) : std::nullopt);
+  };
   if (const std::string& own = environment->options().version; own != spec.version)
     options.remark = "this node runs gpunode " + own + ", the job began with " + spec.version +
                      ": its bits are compared, its plans are not";

@@ -248,8 +248,8 @@ void publish_all(Self* self) {
   publish(self, "job.create", create_for);
   publish(self, "job.witness", stand_by);
   publish(self, "job.remove", [self](const NodeId&, SharedBytes request, CallReply reply) {
-    const auto order = job::decode_order(request.view);
-    if (!order || order->kind != job::OrderKind::remove)
+    const auto order = view::decode_order(request.view);
+    if (!order || order->kind != view::OrderKind::remove)
       return reply(Error{ErrorCode::invalid_argument, "not an order to remove a job"});
     remove_here(self, order->job, *order, reply);
   });

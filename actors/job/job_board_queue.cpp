@@ -38,8 +38,8 @@ bool are_holders(std::vector<NodeId> nodes, const NodeId& self) {
 // Whether the holders of the waiting job `of` may agree on this: a manifest of the same job on some
 // nodes, or the order to remove it.
 bool may_agree_on(Self* self, const JobId& id, const job::JobSpec& of, ByteView value) {
-  if (const auto order = job::decode_order(value))
-    return order->kind == job::OrderKind::remove && is_ordered(self, of, id, *order).has_value();
+  if (const auto order = view::decode_order(value))
+    return order->kind == view::OrderKind::remove && is_ordered(self, of, id, *order).has_value();
   const auto spec = job::decode(value);
   return spec && !spec->candidates.empty() && spec->waited_as == id.text() &&
          job::owned_bytes(*spec) == job::owned_bytes(of) &&
@@ -288,19 +288,19 @@ void look_after(Self* self, const JobId& id, Job& job, const Job* before,
 
 }  // namespace
 
-void take_out(Self* self, const job::SignedOrder& order, std::function<void(Result<void>)> then) {
+void take_out(Self* self, const view::SignedOrder& order, std::function<void(Result<void>)> then) {
   const JobId id = order.job;
   Waiting& waiting = *self->state.jobs.at(id).waiting;
   const auto ballot = next_ballot(self, id, waiting);
   if (!ballot) return then(ballot.error());
   spawn_start_agreement(
       self->system(),
-      {id, waiting.holders, *ballot, job::encode(order), self->state.options.calls,
+      {id, waiting.holders, *ballot, view::encode(order), self->state.options.calls,
        [me = caf::actor(self), then = std::move(then)](const Result<Bytes>& agreed) {
          Result<void> out;
          if (!agreed)
            out = agreed.error();
-         else if (!job::decode_order(*agreed))
+         else if (!view::decode_order(*agreed))
            out = Error{ErrorCode::wrong_state,
                        "it starts just now: order it again once `gpunode jobs` shows it"};
          caf::anon_send(me, Request{[=] { then(out); }});

@@ -139,7 +139,7 @@ struct Removal {
   Command command;
   NamedJob job;
   std::string shown;
-  job::SignedOrder order = {};
+  view::SignedOrder order = {};
   bool force = false, over = false;
   std::vector<NodeId> nodes = {};  // that answer
   std::size_t answers = 0;         // to the question that they were asked last
@@ -165,7 +165,7 @@ void ask_all(Self* self, const std::shared_ptr<Removal>& removal, const char* qu
 Result<void> remember_for_others(Self* self, const Removal& removal) {
   const NamedJob& job = removal.job;
   if (self->state.removed.contains(job.id) || job_at(self, job.id)) return {};
-  const Gone gone = gone_now(self, job.name, false, job::encode(removal.order));
+  const Gone gone = gone_now(self, job.name, false, view::encode(removal.order));
   if (auto stored = store_removed(self, job.id, gone); !stored) return stored;
   forget(self, job.id, gone, [](const auto&) {});
   return {};
@@ -213,7 +213,7 @@ void on_asked(Self* self, const std::shared_ptr<Removal>& removal, const NodeId&
         {ErrorCode::unavailable, "job '" + removal->job.name + "' is not removed: " +
                                      removal->missing[0].value("reason", "nobody answers")}));
   if (removal->refused) return removal->command.answer(error_json(*removal->refused));
-  ask_all(self, removal, "job.remove", SharedBytes::from(job::encode(removal->order)),
+  ask_all(self, removal, "job.remove", SharedBytes::from(view::encode(removal->order)),
           kRemoveTimeout, on_removed);
 }
 
@@ -252,10 +252,10 @@ void remove_job(Self* self, const Command& command) {
   const Job* own = job_at(self, meant->id);
   const security::Authority& authority = *self->state.options.authority;
   const auto order = order_in(arguments);  // of the node that has handed this on
-  removal->order = order
-                       ? *order
-                       : signed_order(authority, {.job = meant->id, .kind = job::OrderKind::remove},
-                                      self->state.options.environment->options().clock->wall());
+  removal->order =
+      order ? *order
+            : signed_order(authority, {.job = meant->id, .kind = view::OrderKind::remove},
+                           self->state.options.environment->options().clock->wall());
   // Each node that has it looks for itself; who may not is told so before any is asked.
   NodeId owner = own ? own->spec.submitter : NodeId{};
   for (const HeardHint& heard : hints)
@@ -308,11 +308,11 @@ void remove_job(Self* self, const Command& command) {
   Command forwarded = command;  // what was meant is decided here
   forwarded.arguments = text_of({{"job", meant->id.text()},
                                  {"force", removal->force},
-                                 {"order", to_hex(job::encode(removal->order))}});
+                                 {"order", to_hex(view::encode(removal->order))}});
   forward(self, forwarded, holder->from, meant->id);
 }
 
-void remove_here(Self* self, const JobId& id, const std::optional<job::SignedOrder>& order,
+void remove_here(Self* self, const JobId& id, const std::optional<view::SignedOrder>& order,
                  const CallReply& reply) {
   State& state = self->state;
   if (state.removed.contains(id)) return reply(SharedBytes{});
@@ -323,7 +323,7 @@ void remove_here(Self* self, const JobId& id, const std::optional<job::SignedOrd
   if (order)
     if (auto may = is_ordered(self, job->spec, id, *order); !may) return reply(may.error());
   const Gone gone = gone_now(self, job->spec.name, job->waiting && has_started(self, id),
-                             order ? job::encode(*order) : Bytes{});
+                             order ? view::encode(*order) : Bytes{});
   if (auto stored = store_removed(self, id, gone); !stored) return reply(stored.error());
   state.options.route_bulk(id.low, nullptr, nullptr);
   end_first(self, id, [self, id, gone, reply] { forget(self, id, gone, reply); });
@@ -361,7 +361,7 @@ void on_removed_elsewhere(Self* self, const JobId& id, const HeardHint& heard,
   settle(self, id);
   state.last_hints.forget(id);
   if (!job) return;
-  const auto order = job::decode_order(heard.hint.removal);
+  const auto order = view::decode_order(heard.hint.removal);
   remove_here(self, id, order ? std::optional(*order) : std::nullopt, [](const auto&) {});
 }
 

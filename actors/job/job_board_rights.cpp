@@ -8,18 +8,13 @@ namespace gpunode::jobs::board {
 
 namespace {
 
-job::OrderKind kind_of(const std::string& command, bool from_step) {
-  if (command == "job.stop") return job::OrderKind::stop;
-  if (command == "job.recover") return job::OrderKind::recover;
-  return from_step ? job::OrderKind::resume_from : job::OrderKind::resume;
+view::OrderKind kind_of(const std::string& command, bool from_step) {
+  if (command == "job.stop") return view::OrderKind::stop;
+  if (command == "job.recover") return view::OrderKind::recover;
+  return from_step ? view::OrderKind::resume_from : view::OrderKind::resume;
 }
 
 }  // namespace
-
-std::optional<job::SignedOrder> order_in(const nlohmann::json& arguments) {
-  const auto order = job::decode_order(from_hex(field<std::string>(arguments, "order", "")));
-  return order ? std::optional(*order) : std::nullopt;
-}
 
 Result<void> may_carry_out(Self* self, const Command& command, const JobId& id) {
   const nlohmann::json arguments = arguments_of(command.arguments);
@@ -45,7 +40,7 @@ Result<void> may_begin(Self* self, const job::JobSpec& spec) {
 }
 
 Result<void> is_ordered(Self* self, const job::JobSpec& spec, const JobId& id,
-                        const job::SignedOrder& order) {
+                        const view::SignedOrder& order) {
   const JobBoardOptions& options = self->state.options;
   return check_order(*options.authority, *options.cluster->read(), spec, id, order,
                      options.environment->options().clock->wall());
@@ -67,14 +62,14 @@ Result<void> may_look(Self* self, const Job& job, const NodeId& by) {
 std::string ordered(Self* self, const Command& command, const JobId& id) {
   nlohmann::json arguments = arguments_of(command.arguments);
   const auto from = resumed_from(command.name, arguments);
-  const job::SignedOrder order =
+  const view::SignedOrder order =
       signed_order(*self->state.options.authority,
                    {.job = id,
                     .kind = kind_of(command.name, from.has_value()),
                     .step = from.value_or(0),
                     .anew = field<bool>(arguments, "anew", false)},
                    self->state.options.environment->options().clock->wall());
-  arguments["order"] = to_hex(job::encode(order));
+  arguments["order"] = to_hex(view::encode(order));
   return text_of(arguments);
 }
 
@@ -83,8 +78,8 @@ bool is_proven(Self* self, const JobId& id, const HeardHint& heard) {
   if (heard.hint.reason == kStarted)  // those that held it say so
     return !job || (job->waiting && std::ranges::find(job->waiting->holders, heard.from) !=
                                         job->waiting->holders.end());
-  const auto order = job::decode_order(heard.hint.removal);
-  if (!order || order->kind != job::OrderKind::remove) return false;
+  const auto order = view::decode_order(heard.hint.removal);
+  if (!order || order->kind != view::OrderKind::remove) return false;
   job::JobSpec of;  // of one that is not here its name and owner play no part
   of.submitter = order->by;
   return is_ordered(self, job ? job->spec : of, id, *order).has_value();

@@ -104,8 +104,8 @@ json progress(const ReportInput& in) {
     out["hang"] = {{"work", job::to_string(in.status.hang->work)},
                    {"seconds", seconds(in.status.hang->lasts)},
                    {"usual_seconds", seconds(in.status.hang->usual)}};
-  if (in.status.ordered != view::Wish::none)
-    out["ordered"] = in.status.ordered == view::Wish::stop ? "stop" : "resume";
+  if (in.status.ordered)
+    out["ordered"] = *in.status.ordered == view::OrderKind::stop ? "stop" : "resume";
   // Of a job that is further at others, what this node made itself says nothing any more.
   if (!known.told) out["unsaved_steps"] = unsaved_steps(in);
   if (in.ledger.history().skipped() > 0)

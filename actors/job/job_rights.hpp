@@ -6,9 +6,9 @@
 
 #include "actors/cluster_state.hpp"
 #include "runtime/job/job_spec.hpp"
-#include "runtime/job/signed_order.hpp"
 #include "runtime/security/authority.hpp"
 #include "runtime/security/cluster_identity.hpp"
+#include "runtime/view/signed_order.hpp"
 
 namespace gpunode::jobs {
 
@@ -34,12 +34,12 @@ Result<void> may_read(const Authority& authority, const ClusterSnapshot& cluster
                       const job::JobSpec& spec, const NodeId& by);
 
 // `wanted` with this node as who orders it, now. A removal holds as long as nodes may be away.
-job::SignedOrder signed_order(const Authority& authority, job::SignedOrder wanted, WallTime now);
+view::SignedOrder signed_order(const Authority& authority, view::SignedOrder wanted, WallTime now);
 
-// Whether the order is of this job, not expired, and signed by who may give it. Fails with
-// permission_denied.
+// Whether the order is of this job, not expired (`now`; none: others have acted on it when it was
+// not), and signed by who may give it. Fails with permission_denied.
 Result<void> check_order(const Authority& authority, const ClusterSnapshot& cluster,
-                         const job::JobSpec& spec, const JobId& id, const job::SignedOrder& order,
-                         WallTime now);
+                         const job::JobSpec& spec, const JobId& id, const view::SignedOrder& order,
+                         std::optional<WallTime> now);
 
 }  // namespace gpunode::jobs

@@ -79,11 +79,11 @@ void begin_at(Self* self, const NodeId& node) {
 // The user has heard that the job is not started: it is not to start after all.
 void withdraw_from(Self* self, const NodeId& node) {
   const SubmissionOptions& options = self->state.options;
-  const job::SignedOrder order =
+  const view::SignedOrder order =
       signed_order(*options.authority,
-                   {.job = job::job_id(self->state.manifest), .kind = job::OrderKind::remove},
+                   {.job = job::job_id(self->state.manifest), .kind = view::OrderKind::remove},
                    options.clock->wall());
-  self->send(options.calls, CallRequest{node, "job.remove", SharedBytes::from(job::encode(order)),
+  self->send(options.calls, CallRequest{node, "job.remove", SharedBytes::from(view::encode(order)),
                                         kCreateTimeout, [](const auto&) {}});
 }
 
@@ -337,7 +337,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) 
       [self](const Answer& answer) { answer.then(self, answer.node, answer.answer); },
       [self](const TellNow&) { tell_started(self); },
       [self](const Agreed& agreed) {
-        if (agreed.manifest && !job::decode_order(*agreed.manifest))
+        if (agreed.manifest && !view::decode_order(*agreed.manifest))
           return hand_out(self, *agreed.manifest);
         end(self, error_json(agreed.manifest ? Error{ErrorCode::cancelled, "it was taken out"}
                                              : agreed.manifest.error()));

@@ -3,8 +3,8 @@
 #include <type_traits>
 
 #include "runtime/base/wire_vector.hpp"
-#include "runtime/job/detail/standing_codec.hpp"
 #include "runtime/view/view_fields_codec.hpp"
+#include "schemas/job_generated.h"
 
 namespace gpunode::job {
 
@@ -13,10 +13,16 @@ namespace {
 namespace wire = gpunode::wire::job;
 using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
+using view::digest_from_wire;
 using view::from_wire;
+using view::name_from_wire;
 using view::to_wire;
 
 constexpr std::size_t kMaxReason = 1024;
+
+Error corrupted(const std::string& what) {
+  return {ErrorCode::corrupted, "job message: " + what};
+}
 
 // --- out ---
 
@@ -36,13 +42,16 @@ Written write(FlatBufferBuilder& out, const view::Prepare& body) {
 }
 Written write(FlatBufferBuilder& out, const view::Promise& body) {
   const auto ballot = to_wire(body.ballot);
-  const auto standing = standing_to_wire(out, body.standing);
+  const auto standing = to_wire(out, body.standing);
+  const auto signature = to_wire(body.signature);
   if (!body.accepted)
-    return written(wire::Body::Promise, wire::CreatePromise(out, &ballot, nullptr, 0, standing));
+    return written(wire::Body::Promise,
+                   wire::CreatePromise(out, &ballot, nullptr, 0, standing, 0, &signature));
   const auto accepted = to_wire(out, body.accepted->view);
   const auto accepted_ballot = to_wire(body.accepted->ballot);
-  return written(wire::Body::Promise,
-                 wire::CreatePromise(out, &ballot, &accepted_ballot, accepted, standing));
+  const auto proof = to_wire(out, body.accepted->proof, body.accepted->view);
+  return written(wire::Body::Promise, wire::CreatePromise(out, &ballot, &accepted_ballot, accepted,
+                                                          standing, proof, &signature));
 }
 Written write(FlatBufferBuilder& out, const view::Refuse& body) {
   const auto ballot = to_wire(body.promised);
@@ -51,7 +60,8 @@ Written write(FlatBufferBuilder& out, const view::Refuse& body) {
 Written write(FlatBufferBuilder& out, const view::Accept& body) {
   const auto ballot = to_wire(body.ballot);
   const auto view = to_wire(out, body.view);
-  return written(wire::Body::Accept, wire::CreateAccept(out, &ballot, view));
+  const auto proof = to_wire(out, body.proof, body.view);
+  return written(wire::Body::Accept, wire::CreateAccept(out, &ballot, view, proof));
 }
 Written write(FlatBufferBuilder& out, const view::Accepted& body) {
   const auto ballot = to_wire(body.ballot);
@@ -90,7 +100,7 @@ Written write(FlatBufferBuilder& out, const ViewAsk& body) {
 Written write(FlatBufferBuilder& out, const JoinAsk& body) {
   const auto fingerprint = to_wire(body.fingerprint);
   const auto heard = out.CreateVectorOfStructs(to_wire(body.heard));
-  const auto checkpoint = checkpoint_to_wire(body.checkpoint, body.checkpoint_digest);
+  const auto checkpoint = to_wire(body.checkpoint, body.checkpoint_digest);
   return written(wire::Body::JoinAsk,
                  wire::CreateJoinAsk(out, &fingerprint, body.outside, body.received_bytes,
                                      body.ready, body.step, heard, &checkpoint));
@@ -141,12 +151,12 @@ Written write(FlatBufferBuilder& out, const ResultPart& body) {
                  wire::CreateResultPart(out, body.step, body.offset, &digest, &data_fingerprint));
 }
 Written write(FlatBufferBuilder& out, const LeaseAsk& body) {
-  const auto checkpoint = checkpoint_to_wire(body.checkpoint, body.digest);
+  const auto checkpoint = to_wire(body.checkpoint, body.digest);
   return written(wire::Body::LeaseAsk,
                  wire::CreateLeaseAsk(out, body.asked.time_since_epoch().count(), &checkpoint));
 }
 Written write(FlatBufferBuilder& out, const LeaseGrant& body) {
-  const auto checkpoint = checkpoint_to_wire(body.checkpoint, {});
+  const auto checkpoint = to_wire(body.checkpoint, {});
   return written(wire::Body::LeaseGrant,
                  wire::CreateLeaseGrant(out, body.asked.time_since_epoch().count(), body.granted,
                                         body.keeps_copies, &checkpoint));
@@ -168,9 +178,13 @@ Result<JobBody> read(const wire::Promise& from) {
   if (from.accepted()) {
     auto accepted = from_wire(from.accepted());
     if (!accepted) return accepted.error();
-    promise.accepted = view::AcceptedView{from_wire(from.accepted_ballot()), std::move(*accepted)};
+    auto proof = from_wire(from.accepted_proof(), *accepted);
+    if (!proof) return proof.error();
+    promise.accepted = view::AcceptedView{from_wire(from.accepted_ballot()), std::move(*accepted),
+                                          std::move(*proof)};
   }
-  auto standing = standing_from_wire(from.standing());
+  promise.signature = from_wire(from.signature());
+  auto standing = from_wire(from.standing());
   if (!standing) return standing.error();
   promise.standing = std::move(*standing);
   return JobBody{Vote{std::move(promise)}};
@@ -179,7 +193,9 @@ Result<JobBody> read(const wire::Promise& from) {
 Result<JobBody> read(const wire::Accept& from) {
   auto view = from_wire(from.view());
   if (!view) return view.error();
-  return JobBody{Vote{view::Accept{from_wire(from.ballot()), std::move(*view)}}};
+  auto proof = from_wire(from.proof(), *view);
+  if (!proof) return proof.error();
+  return JobBody{Vote{view::Accept{from_wire(from.ballot()), std::move(*view), std::move(*proof)}}};
 }
 
 Result<JobBody> read(const wire::FreezeHint& from) {

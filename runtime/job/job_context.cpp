@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "runtime/base/broken_rule.hpp"
 #include "runtime/job/detail/job_context.hpp"
 
 namespace gpunode::job {
@@ -20,6 +21,15 @@ std::vector<NodeId> everybody_in(const view::View& view) {
   for (const view::Member& one : view.members)
     if (!view.is_acceptor(one.node)) nodes.push_back(one.node);
   return nodes;
+}
+
+Result<void> JobContext::may_order(const view::SignedOrder& order, view::OrderUse use) const {
+  if (broken("orders_unsigned")) return {};
+  if (order.job != options.job)
+    return Error{ErrorCode::permission_denied, "the order is about another job"};
+  if (!options.may_order)
+    return Error{ErrorCode::permission_denied, "nobody may order anything of this job"};
+  return options.may_order(order, use);
 }
 
 bool JobContext::gives_base() const {

@@ -24,15 +24,6 @@ view::Votes first_votes(const JobCore::Options& options) {
   return std::move(*kept);
 }
 
-view::ViewAgreement::Options agreement_options(const JobCore::Options& options,
-                                               view::ViewAgreement::Compose compose,
-                                               view::ViewAgreement::Freeze freeze,
-                                               std::function<bool(const NodeId&)> suspected) {
-  view::Trust trust{first_view(options), options.signer, options.goes_on_alone, options.may_order};
-  return {options.self.node, first_votes(options), std::move(trust),  options.timings.votes,
-          options.seed,      std::move(compose),   std::move(freeze), std::move(suspected)};
-}
-
 }  // namespace
 
 std::string_view to_string(Phase phase) {
@@ -59,14 +50,26 @@ std::string_view to_string(Phase phase) {
   return "unknown";
 }
 
-JobCore::State::State(Options chosen)
-    : job(chosen,
-          agreement_options(
-              chosen,
-              [this](const auto& promisers, bool forced) { return compose(promisers, forced); },
-              [this] { return standing(); },
-              [this](const NodeId& node) { return job.suspected(node); })),
-      news(job) {
+view::ViewAgreement::Options JobCore::State::agreement_of(const Options& chosen) {
+  view::ViewAgreement::Options agreed;
+  agreed.self = chosen.self.node;
+  agreed.votes = first_votes(chosen);
+  agreed.trust = {first_view(chosen), chosen.signer, chosen.goes_on_alone, chosen.may_order};
+  agreed.timings = chosen.timings.votes;
+  agreed.seed = chosen.seed;
+  agreed.compose = [this](const Promisers& promisers, const view::Hearsay& hearsay, bool forced) {
+    return compose(promisers, hearsay, forced);
+  };
+  agreed.hear = [this](const Promisers& promisers) { return hearsay(promisers); };
+  agreed.follows = [this](const Promisers& promisers, const view::Hearsay& hearsay,
+                          const view::View& next,
+                          bool fresh) { return follows(promisers, hearsay, next, fresh); };
+  agreed.freeze = [this] { return standing(); };
+  agreed.suspected = [this](const NodeId& node) { return job.suspected(node); };
+  return agreed;
+}
+
+JobCore::State::State(Options chosen) : job(chosen, agreement_of(chosen)), news(job) {
   const auto& candidates = job.options.candidates;
   const bool candidate =
       std::find(candidates.begin(), candidates.end(), job.self()) != candidates.end();
@@ -282,60 +285,14 @@ void JobCore::give_up(Time, const std::string& reason, Actions& out) {
   state_->job.send_all(FreezeHint{reason, {state_->job.self()}}, out);
 }
 
-Result<void> JobCore::request_stop(Time now, Actions& out) {
-  State& state = *state_;
-  state.job.now = now;
-  if (Result<void> part = state.orders.has_part(); !part) return part;
-  if (state.job.view().stopped) return {};
-  state.orders.take(view::Wish::stop);
-  state.watch_orders(out);
-  return {};
-}
-
-Result<void> JobCore::request_resume(Time now, Actions& out) {
-  State& state = *state_;
-  state.job.now = now;
-  if (Result<void> part = state.orders.has_part(); !part) return part;
-  if (!state.job.view().stopped)
-    return Error{ErrorCode::invalid_argument, "the job is not stopped"};
-  state.orders.take(view::Wish::resume);
-  state.watch_orders(out);
-  return {};
-}
-
-Result<void> JobCore::request_recover(Time now, bool anew, Actions& out) {
-  State& state = *state_;
-  state.job.now = now;
-  const std::uint64_t durable = anew ? 0 : state.durability.floor().name.step;
-  if (Result<void> may = state.orders.may_recover(durable); !may) return may;
-  state.job.report("the job is recovered by force: whoever answers goes on as generation " +
-                       std::to_string(state.job.view().generation() + 1),
-                   out);
-  state.split(view::Turn::Kind::ordered, out);
-  return {};
+Result<void> JobCore::take_order(Time now, const view::SignedOrder& order, Actions& out) {
+  state_->job.now = now;
+  return state_->take_order(order, out);
 }
 
 void JobCore::go_on_alone(Time now, Actions& out) {
   state_->job.now = now;
-  if (state_->orders.has_part()) state_->split(view::Turn::Kind::split, out);
-}
-
-Result<void> JobCore::request_resume_from(Time now, std::uint64_t step, Actions& out) {
-  State& state = *state_;
-  JobContext& job = state.job;
-  job.now = now;
-  if (Result<void> part = state.orders.has_part(); !part) return part;
-  if (job.member && job.state_ready && !job.through)
-    return Error{ErrorCode::invalid_argument,
-                 "this node holds the state after step " +
-                     std::to_string(job.progress.committed()) +
-                     ": nothing is lost that the job would have to go back for"};
-  job.report("the job is to go back to the checkpoint of step " + std::to_string(step) +
-                 ", whatever was reported durable",
-             out);
-  state.orders.take(view::Wish::resume_from, step);
-  job.agreement.want_change(now);
-  return {};
+  if (state_->orders.has_part()) state_->split({}, out);
 }
 
 const view::View& JobCore::view() const {

@@ -97,8 +97,10 @@ struct JobStatus {
   bool stopped = false;  // by a person, as the newest view that is known here says
   // And nothing more is to come of it here: Stopped was told, or this node is no member.
   bool stop_told = false;
-  view::Wish ordered = view::Wish::none;  // at this node, and not carried out yet
-  std::uint64_t unheard = 0;  // messages of nodes that have no part in what they spoke of
+  std::optional<view::OrderKind> ordered;  // at this node, and not carried out yet
+  std::uint64_t unheard = 0;         // messages of nodes that have no part in what they spoke of
+  std::uint64_t unproven = 0;        // promises and proposals that are not what was promised
+  std::uint64_t refused_orders = 0;  // that others told of, and whose signer may not give them
 };
 
 class JobCore {
@@ -160,8 +162,8 @@ class JobCore {
     Bytes votes;  // the job's vote file of an earlier life; empty: none
     // By which this node signs its votes and knows the others' (any thread).
     std::shared_ptr<const view::Signer> signer;
-    // Whose `job recover --force` goes before a quorum here; none: who has or had a part in the job.
-    std::function<bool(const NodeId&)> may_order;
+    // What counts as a person's order, whoever tells of it (any thread); none: nothing does.
+    view::MayOrder may_order;
     std::uint64_t seed = 0;  // of waiting times only
     Timings timings;
   };
@@ -222,22 +224,22 @@ class JobCore {
   // on at once. The core must not be fed any more.
   void give_up(Time now, const std::string& reason, Actions& out);
 
-  // A person's orders. The next view carries them out; ViewInstalled tells. All fail with
-  // invalid_argument where this node has no part in the job's last view, or the order makes no
-  // sense now; the detail says what to do instead.
-  // Stop: after the step that is under way; the state is kept, and a last checkpoint wanted.
-  Result<void> request_stop(Time now, Actions& out);
-  Result<void> request_resume(Time now, Actions& out);
-  // Gives up on whoever does not answer: those who do go on as a new generation, and all others
-  // yield when they meet it. May lose what only the others have committed. Its caller has it
-  // audited first. Refused at a witness without a copy of what is durable, unless it begins anew.
-  Result<void> request_recover(Time now, bool anew, Actions& out);
+  // A person's order. The next view carries it out; ViewInstalled tells. Fails with
+  // permission_denied (nobody's who may give it), wrong_state (a later one is known) and, the detail
+  // saying what to do instead, invalid_argument: this node has no part in the job's last view, or
+  // the order makes no sense now.
+  //   stop        | after the step under way; the state is kept, and a last checkpoint wanted
+  //   resume      | of a stopped job
+  //   resume_from | from the checkpoint of order.step, though a later one was reported durable: for
+  //               | when its holders are lost for good. Its caller has it audited first
+  //   recover     | gives up on whoever does not answer: those who do go on as a new generation, and
+  //               | all others yield when they meet it. May lose what only the others have
+  //               | committed. Its caller has it audited first. Refused at a witness without a copy
+  //               | of what is durable, unless it begins anew
+  Result<void> take_order(Time now, const view::SignedOrder& order, Actions& out);
   // The answer to LostQuorum, once it is audited: likewise, but others that had the quorum go
   // before.
   void go_on_alone(Time now, Actions& out);
-  // Goes on from the checkpoint of this step, though a later one was reported durable: for when its
-  // holders are lost for good. Its caller has it audited first.
-  Result<void> request_resume_from(Time now, std::uint64_t step, Actions& out);
 
   const view::View& view() const;
   JobStatus status(Time now) const;

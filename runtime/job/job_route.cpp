@@ -124,6 +124,9 @@ void JobCore::State::route_state(const NodeId& from, const JobMessage& message, 
 void JobCore::State::route_in_view(const NodeId& from, const JobMessage& message, Actions& out) {
   if (const auto* step = std::get_if<StepMessage>(&message.body)) on_step(from, *step, out);
   const auto* vote = std::get_if<Vote>(&message.body);
+  const auto* promise = vote ? std::get_if<view::Promise>(&vote->message) : nullptr;
+  if (promise && promise->standing.order && !counts(*promise->standing.order))
+    job.peers.on_refused_order();
   if (vote && fits_job(vote->message)) {
     view::ViewAgreement::Effects effects;
     job.agreement.on_message(job.now, from, vote->message, effects);

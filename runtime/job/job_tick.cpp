@@ -98,6 +98,8 @@ JobStatus JobCore::State::status() const {
   status.total_steps = job.options.total_steps;
   status.carried = steps.carried();
   status.unheard = job.peers.unheard();
+  status.refused_orders = job.peers.refused_orders();
+  status.unproven = job.agreement.unproven();
   status.in_phase = job.now - phase_since;
   status.reason = job.agreement.waiting_reason();
   status.hang = watchdog.hang();
@@ -107,7 +109,7 @@ JobStatus JobCore::State::status() const {
   status.generation = view.generation();
   status.stopped = view.stopped;
   status.stop_told = view.stopped && (orders.stop_told() || !job.member);
-  status.ordered = orders.wish();
+  if (orders.order()) status.ordered = orders.order()->kind;
   for (const NodeId& node : view.acceptors)
     if (view.is_witness(node)) status.witnesses.push_back(node);
   for (const view::Member& one : view.members) status.members.push_back(one.node);

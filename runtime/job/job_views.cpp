@@ -5,15 +5,12 @@
 
 #include "runtime/base/broken_rule.hpp"
 #include "runtime/base/fault_point.hpp"
-#include "runtime/base/rng.hpp"
 #include "runtime/job/detail/job_state.hpp"
-#include "runtime/job/view_proposal.hpp"
 
 namespace gpunode::job {
 
 namespace {
-constexpr Duration kHeardFor = std::chrono::seconds(10);
-constexpr std::size_t kMaxUnreachable = 4096;
+constexpr std::size_t kMaxUnreachable = 256;
 // Views that a node may have missed: more than ever come, and so few that no liar's view leaves no
 // number for those after it.
 constexpr std::uint64_t kMostViewsAhead = std::uint64_t{1} << 32;
@@ -42,81 +39,22 @@ view::Standing JobCore::State::standing() const {
   }
   // Else fit for nothing more.
   if (!job.through && !job.work_lost) where.fingerprint = job.options.fingerprint;
-  where.wish = orders.wish();
+  where.order = orders.order();
   if (where.has_memory && view.view_id > 0) {
     where.plan = steps.plan().slices().owner;
     where.paces = steps.plan().paces().to_words();
   }
-  where.resume_from = orders.resume_from();
   where.met = rival;
   where.checkpoint = job.checkpoint.name();
   where.checkpoint_digest = job.checkpoint.state_digest;
   where.lease_left = lease.granted();
   // Also those outside: their wish to join may have come to others, never to this node.
   where.unreachable = job.peers.unreached(job.now);
+  std::stable_partition(where.unreachable.begin(), where.unreachable.end(),
+                        [&](const NodeId& node) { return view.has_part(node); });
   if (where.unreachable.size() > kMaxUnreachable) where.unreachable.resize(kMaxUnreachable);
   where.learners = joiners.reached();
   return where;
-}
-
-Result<view::View> JobCore::State::compose(
-    const std::vector<view::ViewAgreement::Promiser>& promisers, bool forced) const {
-  const view::View& view = job.view();
-  ProposalRules rules;
-  if (forced) {
-    const Digest origin = view.digest();
-    const std::uint64_t self = mix(digest_of(job.self().value).low, job.options.self.boot);
-    rules.split_mark = mix(origin.low, mix(self, job.agreement.votes().promised.round)) | 1;
-    rules.split_kind = split_kind;
-  }
-  rules.tree = job.options.tree;
-  rules.wanted_nodes = job.options.wanted_nodes;
-  rules.min_nodes = job.options.min_nodes;
-  rules.total_steps = job.options.total_steps;
-  // Of this view's witnesses those that promised, then who offers itself.
-  for (const NodeId& node : witnesses.candidates()) {
-    const bool promised = std::any_of(promisers.begin(), promisers.end(),
-                                      [&](const auto& one) { return one.node == node; });
-    if (promised || !view.is_witness(node)) rules.witnesses.push_back(node);
-  }
-  std::vector<view::ViewAgreement::Promiser> heard = promisers;
-  for (auto& one : heard) {
-    if (joiners.is_barred(one.node) && !one.standing.has_memory) one.standing.leaving = true;
-    one.standing.lease_left = std::min(one.standing.lease_left, job.options.timings.lease_term);
-  }
-  Result<view::View> next = propose_view(rules, view, heard, joiners.joining(donor.results_from()));
-  if (next && !fits_job(*next))
-    return Error{ErrorCode::unavailable, "what the promises tell leads to no view of this job"};
-  const bool undoes = next && !forced && next->restores && view.view_id > 0;
-  if (!undoes) return next;
-  if (job.takes_result)
-    return Error{ErrorCode::unavailable, "the job is finished: this node fetches its result"};
-  if (Result<void> nobody = nobody_may_answer(heard, *next); !nobody) return nobody.error();
-  return next;
-}
-
-// A member that was heard a moment ago may answer yet, and then nothing need be undone; and who had
-// no part in the job may have a copy of what its holders have lost. Waiting for it is a courtesy
-// that ends: it may be heard and yet be deaf for good.
-Result<void> JobCore::State::nobody_may_answer(
-    const std::vector<view::ViewAgreement::Promiser>& heard, const view::View& next) const {
-  if (job.now >= job.agreement.wanted_since() + kHeardFor) return {};
-  const std::uint64_t durable = floor_of(job.view(), heard).name.step;
-  if (next.base_step < durable && !broken("undoes_at_once") &&
-      orders.wish() != view::Wish::resume_from)
-    return Error{ErrorCode::unavailable, "every known copy of the durable checkpoint of step " +
-                                             std::to_string(durable) +
-                                             " is lost: waiting a moment for who may have another"};
-  for (const view::Member& one : job.view().members) {
-    const bool lives = one.node != job.self() && !job.gone(one.node) &&
-                       job.heard_within(one.node, job.options.timings.lease_term);
-    const bool told = std::any_of(heard.begin(), heard.end(),
-                                  [&](const auto& other) { return other.node == one.node; });
-    if (lives && !told)
-      return Error{ErrorCode::unavailable,
-                   "waiting for node " + one.node.short_text() + ", which was heard a moment ago"};
-  }
-  return {};
 }
 
 void JobCore::State::change_view(const std::string& reason, Actions& out) {
@@ -133,8 +71,8 @@ void JobCore::State::change_view(const std::string& reason, Actions& out) {
   job.send_all(hint, out);
 }
 
-void JobCore::State::split(view::Turn::Kind kind, Actions& out) {
-  split_kind = kind;
+void JobCore::State::split(const std::optional<view::SignedOrder>& order, Actions& out) {
+  split_order = order;
   view::ViewAgreement::Effects effects;
   job.agreement.force(job.now, effects);
   carry_out(effects, out);
@@ -206,9 +144,8 @@ void JobCore::State::watch_silence(Actions& out) {
 void JobCore::State::on_commit_boundary(Actions& out) {
   const view::View& view = job.view();
   if (!job.can_exchange() || job.is_last_step()) return;
-  const bool stops = orders.wish() == view::Wish::stop;
-  if (!view.is_acceptor(job.self()) && !leaver.leaves() && orders.wish() == view::Wish::none)
-    return;
+  const bool stops = orders.wants(view::OrderKind::stop);
+  if (!view.is_acceptor(job.self()) && !leaver.leaves() && !orders.order()) return;
   if (leaver.try_now()) return change_view("this node leaves", out);
   const bool learner_is_through =
       job.progress.committed() > view.base_step && witnesses.voting_members() < view.members.size();
@@ -219,12 +156,6 @@ void JobCore::State::on_commit_boundary(Actions& out) {
           admits || ((one.ready || broken("admits_unready")) && !view.rank_of(one.member.node));
   if (learner_is_through || admits || stops || witnesses.wants_others())
     job.agreement.want_change(job.now);
-}
-
-// Starts the view change that an order wants.
-void JobCore::State::watch_orders(Actions& out) {
-  if (job.is_changing()) return;
-  if (const auto why = orders.due(job.can_exchange() && steps.under_way())) change_view(*why, out);
 }
 
 void JobCore::State::gossip(Actions& out) {
@@ -251,9 +182,21 @@ void JobCore::State::carry_out(view::ViewAgreement::Effects& effects, Actions& o
 
 namespace {
 
+// What the view carries out is an order that may be given, though perhaps not today: others may have
+// accepted the view when it could. And nothing else stops a job, or lets it go on.
+bool is_ordered(const JobContext& job, const view::View& next) {
+  const view::View& now = job.view();
+  if (next.order == now.order) return next.stopped == now.stopped;
+  if (!next.order || !view::is_later(*next.order, now.order)) return false;
+  if (next.order->kind > view::OrderKind::resume_from) return false;
+  if (next.stopped != (next.order->kind == view::OrderKind::stop)) return false;
+  return job.may_order(*next.order, view::OrderUse::agreed).has_value();
+}
+
 // What a voter can tell by itself of the view that it is asked to vote for: it goes on in the history
 // of this one, or back to a checkpoint in one of its own; not behind a step that this node knows to
-// be committed, as every survivor holds that; and it keeps what no view may change.
+// be committed, as every survivor holds that; it keeps what no view may change, and stops and goes on
+// only by an order.
 bool may_follow(const JobContext& job, const view::View& next) {
   const view::View& now = job.view();
   const bool back = next.restores;
@@ -267,6 +210,7 @@ bool may_follow(const JobContext& job, const view::View& next) {
   if (now.view_id > 0 && next.fingerprint != now.fingerprint) return false;
   if (next.owner_rotation < now.owner_rotation || next.owner_rotation > now.owner_rotation + 1)
     return false;
+  if (!is_ordered(job, next)) return false;
   if (back) return true;
   const std::uint64_t committed = job.is_of_history() ? job.progress.committed() : 0;
   return next.base_step >= std::max(now.base_step, committed) && next.floor.name >= now.floor.name;

@@ -16,33 +16,51 @@ Error bad(std::string what) {
 }
 }  // namespace
 
-void Orders::take(view::Wish wish, std::uint64_t step) {
-  wish_ = wish;
-  resume_from_ = step;
-  wished_at_ = job_.now;
+Result<void> Orders::may_be_taken(const view::SignedOrder& order) const {
+  if (Result<void> may = job_.may_order(order); !may) return may;
+  const std::optional<view::SignedOrder>& done = job_.view().order;
+  if (view::is_later(order, done) && view::is_later(order, order_)) return {};
+  return Error{ErrorCode::wrong_state,
+               "a later order was given already, by node " +
+                   (view::is_later(order, done) ? order_ : done)->by.short_text() +
+                   ": where that is not so, compare the clocks, and order it again"};
+}
+
+void Orders::take(const view::SignedOrder& order) {
+  order_ = order;
+  ordered_at_ = job_.now;
 }
 
 void Orders::on_view() {
-  const bool stopped = job_.view().stopped;
-  const bool done = stopped ? wish_ == view::Wish::stop : wish_ == view::Wish::resume;
   // Back at that step, or on from a newer one whose holder came in time: the job goes on.
-  if (done || wish_ == view::Wish::resume_from) wish_ = view::Wish::none;
+  const bool over = wants(view::OrderKind::resume_from);
+  if (over || (order_ && !view::is_later(*order_, job_.view().order))) order_.reset();
   stop_told_ = false;
 }
 
+void Orders::drop_if_void(Actions& out) {
+  if (!order_) return;
+  const Result<void> may = job_.may_order(*order_);
+  if (may) return;
+  job_.report("what was ordered of the job is dropped: " + may.error().detail, out);
+  order_.reset();
+}
+
 std::optional<std::string> Orders::due(bool in_step) const {
-  switch (wish_) {
-    case view::Wish::none:
-      return std::nullopt;
-    case view::Wish::resume_from:
-      return "it was ordered back to the checkpoint of step " + std::to_string(resume_from_);
-    case view::Wish::resume:
+  if (!order_) return std::nullopt;
+  switch (order_->kind) {
+    case view::OrderKind::resume_from:
+      return "it was ordered back to the checkpoint of step " + std::to_string(order_->step);
+    case view::OrderKind::resume:
       return "it was ordered to go on";
-    case view::Wish::stop:
-      break;
+    case view::OrderKind::stop:
+      if (in_step && job_.now < ordered_at_ + kStepTimeout) return std::nullopt;
+      return "it was ordered to stop";
+    case view::OrderKind::recover:
+    case view::OrderKind::remove:
+      break;  // are not taken
   }
-  if (in_step && job_.now < wished_at_ + kStepTimeout) return std::nullopt;
-  return "it was ordered to stop";
+  return std::nullopt;
 }
 
 Result<void> Orders::has_part() const {

@@ -1,10 +1,11 @@
-// What people order: stop, resume, go back, recover by force. An order is a wish that its node
-// carries in every promise until a view has carried it out; so it does not matter who proposes, nor
-// whether the first attempt fails. Pure; owned by a JobCore.
+// What people order: stop, resume, go back, recover by force. Its node carries an order in every
+// promise until a view has carried it out, or a later one; so it does not matter who proposes, nor
+// whether the first attempt fails. It is signed, and whoever acts on it looks at that: who may vote
+// may not order. Pure; owned by a JobCore.
 //
-//   state   | order          | view that carries it out, or needs no order to go on | stopped view
-//   none    | wished         | -                                                    | told once
-//   wished  | wished instead | none                                                 | told once
+//   state   | later order | view that carries it or a later one | has expired | stopped view
+//   none    | ordered     | -                                   | -           | told once
+//   ordered | the later   | none                                | none        | told once
 #pragma once
 
 #include <optional>
@@ -18,8 +19,13 @@ class Orders {
  public:
   explicit Orders(const JobContext& job) : job_(job) {}
 
-  void take(view::Wish wish, std::uint64_t step = 0);
+  // Whether it is about this job, later than what is known of here, and of one that may give it.
+  // Fails with permission_denied or wrong_state.
+  Result<void> may_be_taken(const view::SignedOrder& order) const;
+  void take(const view::SignedOrder& order);
   void on_view();
+  // The one taken is too old, or its giver may order no longer: it is dropped, and told.
+  void drop_if_void(Actions& out);
   // Why the view is to end for an order, if it is time: a stop waits for the step under way.
   std::optional<std::string> due(bool in_step) const;
   // In a stopped view, once the state at its base is in place.
@@ -35,15 +41,15 @@ class Orders {
   // only votes may with a copy of the checkpoint of step `durable` or a later one, and else fails
   // with wrong_state.
   Result<void> may_recover(std::uint64_t durable) const;
-  view::Wish wish() const { return wish_; }
-  std::uint64_t resume_from() const { return resume_from_; }  // step, of Wish::resume_from
+  // Given to this node, not yet carried out.
+  const std::optional<view::SignedOrder>& order() const { return order_; }
+  bool wants(view::OrderKind kind) const { return order_ && order_->kind == kind; }
   bool stop_told() const { return stop_told_; }
 
  private:
   const JobContext& job_;
-  view::Wish wish_ = view::Wish::none;  // asked of this node, not yet carried out
-  std::uint64_t resume_from_ = 0;
-  Time wished_at_{};
+  std::optional<view::SignedOrder> order_;
+  Time ordered_at_{};
   bool stop_told_ = false;
   Time alone_told_{};  // when LostQuorum was last said
 };

@@ -38,6 +38,7 @@ class Peers {
   void on_part(const std::vector<NodeId>& nodes) { parts_.insert(nodes.begin(), nodes.end()); }
   // Somebody said what is not for it to say (speakers.hpp).
   void on_unheard() { ++unheard_; }
+  void on_refused_order() { ++refused_orders_; }
   // Another member cannot reach it.
   void on_doubt(Time now, const NodeId& node);
   // Bytes of a step came from it, or a new life of it dials anew: the data connection is sound.
@@ -57,6 +58,7 @@ class Peers {
   bool suspected(Time now, const NodeId& node) const;  // gone, or doubted
   Time heard(const NodeId& node) const;                // newest message; Time{}: never
   std::uint64_t unheard() const { return unheard_; }
+  std::uint64_t refused_orders() const { return refused_orders_; }
   bool had_part(const NodeId& node) const { return parts_.contains(node); }
   std::vector<NodeId> known() const;
   std::vector<NodeId> unreached(Time now) const;
@@ -79,6 +81,7 @@ class Peers {
   std::map<NodeId, Peer> peers_;
   std::set<NodeId> parts_;
   std::uint64_t unheard_ = 0;
+  std::uint64_t refused_orders_ = 0;
 };
 
 }  // namespace gpunode::job

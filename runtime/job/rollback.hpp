@@ -12,14 +12,7 @@
 
 namespace gpunode::job {
 
-// A node that asks to come in.
-struct Joining {
-  view::Member member;
-  bool ready = false;                 // holds the state but for results that the members still keep
-  view::CheckpointName checkpoint{};  // newest intact one on its disk
-  Digest checkpoint_digest{};
-  bool had_part = false;  // in a view that is known here
-};
+using view::Joining;
 
 // What a rollback goes back to.
 struct Rollback {

@@ -193,14 +193,17 @@ void choose_acceptors(const ProposalRules& rules, const View& current, const Bas
     next.acceptors.push_back(node);
 }
 
-// Whether the next view stands still: a wish counts from whoever it comes.
-bool stops(const View& current, const Promisers& promisers) {
-  const auto wished = [&](view::Wish wish) {
-    return std::any_of(promisers.begin(), promisers.end(),
-                       [&](const auto& one) { return one.standing.wish == wish; });
-  };
-  if (wished(view::Wish::resume_from)) return false;
-  return current.stopped ? !wished(view::Wish::resume) : wished(view::Wish::stop);
+// What the next view carries out: the latest order that none has yet, whoever's promise carries it.
+// Nothing: none.
+std::optional<view::SignedOrder> ordered_since(const ProposalRules& rules, const View& current,
+                                               const Promisers& promisers) {
+  if (rules.order) return rules.order;
+  std::optional<view::SignedOrder> latest;
+  for (const auto& one : promisers) {
+    const auto& order = one.standing.order;
+    if (order && is_later(*order, current.order) && is_later(*order, latest)) latest = order;
+  }
+  return latest;
 }
 
 // Another part of the job that was met since, or the one that this view was formed for already.
@@ -217,14 +220,14 @@ std::uint64_t rollback_mark(const View& next) {
 
 // The rules first: what a person ordered is for a job that would wait otherwise.
 Result<Base> roll_back(const ProposalRules& rules, const View& current, const Promisers& promisers,
-                       const std::vector<Joining>& joining) {
+                       const std::vector<Joining>& joining,
+                       const std::optional<view::SignedOrder>& order) {
   const auto permission = rules.split_mark != 0 ? Permission::split : Permission::none;
   Base base;
   Result<Rollback> back = choose_rollback(current, promisers, joining, permission, {});
-  for (const auto& one : promisers) {
-    if (back || one.standing.wish != view::Wish::resume_from) continue;
+  if (!back && order && order->kind == view::OrderKind::resume_from) {
     Result<Rollback> ordered =
-        choose_rollback(current, promisers, joining, permission, one.standing.resume_from);
+        choose_rollback(current, promisers, joining, permission, order->step);
     base.ordered = ordered.has_value();
     if (ordered)
       back = std::move(ordered);
@@ -282,7 +285,8 @@ Digest commonest_state(const Promisers& survivors, std::uint64_t step) {
 }
 
 // The part of the next view that follows from this one alone.
-View begun_from(const View& current, const Promisers& promisers) {
+View begun_from(const View& current, const Promisers& promisers,
+                const std::optional<view::SignedOrder>& order) {
   View next = current;
   next.previous = current.digest();
   next.view_id = current.view_id + 1;
@@ -290,7 +294,10 @@ View begun_from(const View& current, const Promisers& promisers) {
   next.acceptors.clear();
   next.sync_sources.clear();
   next.met = met_by(current, promisers);
-  next.stopped = stops(current, promisers);
+  if (order) next.order = order;
+  // A recovery leaves a stopped job stopped.
+  if (order && order->kind != view::OrderKind::recover)
+    next.stopped = order->kind == view::OrderKind::stop;
   if (current.view_id == 0) next.fingerprint = common_fingerprint(promisers);
   return next;
 }
@@ -406,11 +413,12 @@ Result<View> propose_view(const ProposalRules& rules, const View& current, const
                           const std::vector<Joining>& asking) {
   const std::vector<Joining> learners = what_can_be(rules, asking);
   const Promisers promisers = what_can_be(rules, current, told);
-  View next = begun_from(current, promisers);
+  const auto order = ordered_since(rules, current, promisers);
+  View next = begun_from(current, promisers, order);
   std::optional<Promisers> staying = who_stays(current, next.fingerprint, promisers);
   if (!staying) return not_yet("most members cannot reach each other");
   const bool lost = staying->empty();
-  Result<Base> base = lost ? roll_back(rules, current, promisers, learners)
+  Result<Base> base = lost ? roll_back(rules, current, promisers, learners, order)
                            : resume_from(current, std::move(*staying));
   if (!base) return base.error();
   std::stable_sort(base->survivors.begin(), base->survivors.end(), by_rank(current));

@@ -3,6 +3,7 @@
 // up the wanted number. Interrupted attempts never get here: Paxos adopts their value as it is.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "runtime/base/result.hpp"
@@ -21,12 +22,14 @@ struct ProposalRules {
   // tells apart from others.
   std::uint64_t split_mark = 0;
   view::Turn::Kind split_kind = view::Turn::Kind::split;
-  std::vector<NodeId> witnesses;  // who could be one, in order of preference
+  std::optional<view::SignedOrder> order = {};  // of a split that is ordered
+  std::vector<NodeId> witnesses;                // who could be one, in order of preference
 };
 
 // `learners`: nodes that asked to come in, in order of preference. Who is not ready would make all
 // wait while it fetches the state, so it is named only where the job cannot go on without it; who
-// is ready must be reached by every survivor, both ways. Fails with unavailable, and a reason for
+// is ready must be reached by every survivor, both ways. An order that a promise carries counts as it
+// stands: whoever calls this has left out what nobody may order. Fails with unavailable, and a reason for
 // people: not enough nodes, or nobody holds the state.
 Result<view::View> propose_view(const ProposalRules& rules, const view::View& current,
                                 const std::vector<view::ViewAgreement::Promiser>& promisers,

@@ -4,51 +4,11 @@
 #include <utility>
 
 #include "runtime/storage/strong_digest.hpp"
+#include "runtime/view/detail/fold.hpp"
 
 namespace gpunode::view {
 
-namespace {
-
-// Values as bytes in one fixed order (all our machines are little-endian).
-class Fold {
- public:
-  template <class T>
-  void value(const T& value) {
-    static_assert(std::is_integral_v<T>);
-    add({reinterpret_cast<const std::byte*>(&value), sizeof value});
-  }
-  void value(const Digest& digest) {
-    value(digest.high);
-    value(digest.low);
-  }
-  void value(const NodeId& node) { add(node.value); }
-  void value(const HistoryId& history) {
-    value(history.turn);
-    value(history.mark);
-  }
-  void value(const Turn& turn) {
-    value(turn.view_id);
-    value(turn.base_step);
-    value(turn.mark);
-    value(static_cast<std::uint8_t>(turn.kind));
-  }
-  void value(const Member& member) {
-    value(member.node);
-    value(member.boot);
-  }
-  template <class T>
-  void list(const std::vector<T>& values) {
-    value(static_cast<std::uint64_t>(values.size()));
-    for (const T& one : values) value(one);
-  }
-  Bytes result() { return std::move(bytes_); }
-
- private:
-  void add(ByteView more) { bytes_.insert(bytes_.end(), more.begin(), more.end()); }
-  Bytes bytes_;
-};
-
-}  // namespace
+using detail::Fold;
 
 Digest View::digest() const {
   return storage::strong_digest_of(bytes());
@@ -75,11 +35,10 @@ Bytes View::bytes() const {
   fold.value(disagreed_step);
   fold.list(sync_sources);
   fold.value(static_cast<std::uint8_t>(stopped));
+  fold.value(order);
   fold.value(static_cast<std::uint8_t>(left_out));
   fold.list(paces);
-  fold.value(floor.name.history);
-  fold.value(floor.name.step);
-  fold.list(floor.holders);
+  fold.value(floor);
   return fold.result();
 }
 

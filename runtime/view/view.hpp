@@ -13,6 +13,7 @@
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/ids.hpp"
+#include "runtime/view/signed_order.hpp"
 
 namespace gpunode::view {
 
@@ -52,6 +53,13 @@ struct Floor {
   bool operator==(const Floor&) const = default;
 };
 
+// One attempt to have the next view agreed on.
+struct Ballot {
+  std::uint64_t round = 0;  // 0: none
+  NodeId proposer;
+  auto operator<=>(const Ballot&) const = default;
+};
+
 // A view among all views of its job, as messages name it.
 struct ViewName {
   HistoryId history;
@@ -79,6 +87,7 @@ struct View {
   std::uint64_t disagreed_step = 0;  // step whose results differed last; 0: never
   std::vector<NodeId> sync_sources;  // who holds the state at base_step
   bool stopped = false;              // nobody computes until a person resumes the job
+  std::optional<SignedOrder> order;  // the last one that a view on the way here has carried out
   // A member of an earlier view of this history is left out that committed under a lease, and may
   // do so until that has run out.
   bool left_out = false;

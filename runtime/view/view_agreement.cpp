@@ -17,6 +17,11 @@ bool by_name(const Floor& left, const Floor& right) {
 }
 }  // namespace
 
+std::optional<Claim> Promise::claim() const {
+  if (!accepted) return std::nullopt;
+  return Claim{accepted->ballot, accepted->view};
+}
+
 ViewAgreement::ViewAgreement(Options options)
     : options_(std::move(options)), votes_(std::move(options_.votes)), rng_(options_.seed) {
   frozen_ = votes_.promised.round > 0 || votes_.accepted.has_value();
@@ -52,18 +57,6 @@ bool ViewAgreement::quorum(std::span<const NodeId> yes) const {
     return 2 * static_cast<std::size_t>(count) >= votes_.view.acceptors.size() && count > 0;
   }
   return is_quorum(votes_.view, yes);
-}
-
-// The lowest live rank goes first, the others after it in steps wide enough for a ballot to win.
-Duration ViewAgreement::turn_delay() {
-  std::size_t before = 0;
-  for (const NodeId& acceptor : votes_.view.acceptors) {
-    if (acceptor == options_.self) break;
-    if (!options_.suspected(acceptor)) ++before;
-  }
-  const auto jitter = static_cast<std::uint64_t>(options_.timings.jitter.count());
-  return before * options_.timings.rank_delay +
-         Duration(jitter == 0 ? 0 : static_cast<std::int64_t>(rng_.below(jitter)));
 }
 
 // Who forces a view from outside has a part in its own.
@@ -123,73 +116,6 @@ std::string ViewAgreement::lack_of_quorum() const {
   return text;
 }
 
-bool ViewAgreement::is_heard(Time now) const {
-  if (broken("no_quorum_check")) return true;
-  std::vector<NodeId> heard{options_.self};
-  for (const auto& [node, asked] : hearing_.echoed)
-    if (now <= asked + options_.timings.echo_fresh) heard.push_back(node);
-  return quorum(heard);
-}
-
-// A node that cannot hear a quorum would only freeze the others, again and again.
-void ViewAgreement::probe(Time now, Effects& out) {
-  const VoteTimings& timings = options_.timings;
-  if (is_heard(now)) {
-    start_ballot(now, out);
-    return;
-  }
-  const auto stale = [&](const auto& one) { return now > one.second + timings.echo_fresh; };
-  std::erase_if(hearing_.asked, stale);
-  std::erase_if(hearing_.echoed, stale);
-  if (!hearing_.asked.empty() && now < hearing_.asked.back().second + timings.probe_every) return;
-  const std::uint64_t nonce = rng_.next();
-  // Who was asked a moment ago has not answered.
-  if (!hearing_.asked.empty() || waiting_reason_.empty()) waiting_reason_ = lack_of_quorum();
-  hearing_.asked.emplace_back(nonce, now);
-  for (const NodeId& acceptor : votes_.view.acceptors)
-    if (acceptor != options_.self) out.sends.emplace_back(acceptor, Probe{nonce});
-}
-
-void ViewAgreement::heard_by(const NodeId& peer, Time sent) {
-  if (!votes_.view.is_acceptor(peer)) return;
-  Time& newest = hearing_.echoed[peer];
-  newest = std::max(newest, sent);
-}
-
-void ViewAgreement::on_echo(Time now, const NodeId& from, const Echo& message, Effects& out) {
-  for (const auto& [nonce, asked] : hearing_.asked)
-    if (nonce == message.nonce) heard_by(from, asked);
-  if (is_acceptor() && wanted_at_ && now >= *wanted_at_) probe(now, out);
-}
-
-void ViewAgreement::start_ballot(Time now, Effects& out, bool forced) {
-  const std::uint64_t round = std::max(highest_round_, votes_.promised.round) + 1;
-  highest_round_ = round;
-  const VoteTimings& timings = options_.timings;
-  Duration timeout = timings.retry * (1u << std::min(attempts_, 4u));
-  timeout = std::min(timeout, timings.retry_max);
-  timeout += Duration(
-      static_cast<std::int64_t>(rng_.below(static_cast<std::uint64_t>(timeout.count()) / 2 + 1)));
-  ++attempts_;
-  yielded_to_.reset();
-  proposal_ = Proposal{{round, options_.self}, now, now + grace() + timeout, {}, {}, {}, forced};
-  wanted_at_.reset();
-  waiting_reason_ =
-      why_not_.empty() ? "a quorum of the last view is asked for its promise" : why_not_;
-  // Asking waits for the own promise to be durable as well: after a restart this ballot must not
-  // be used a second time, for another value.
-  const Ballot ballot = proposal_->ballot;
-  const std::vector<NodeId> peers = asked();
-  on_prepare(now, options_.self, Prepare{ballot}, out);
-  for (const NodeId& peer : peers) {
-    if (peer == options_.self) continue;
-    if (broken("promise_not_durable") || !is_acceptor())
-      out.sends.emplace_back(peer, Prepare{ballot, why_not_});
-    else
-      deferred_.push_back({next_token_ - 1, peer, Prepare{ballot, why_not_}});
-  }
-}
-
 void ViewAgreement::on_message(Time now, const NodeId& from, const VoteMessage& message,
                                Effects& out) {
   if (const auto* prepare = std::get_if<Prepare>(&message)) on_prepare(now, from, *prepare, out);
@@ -219,6 +145,8 @@ void ViewAgreement::on_prepare(Time now, const NodeId& from, const Prepare& mess
   where.floor = votes_.floor;
   if (!broken("no_freeze_on_promise")) frozen_ = true;
   Promise promise{message.ballot, votes_.accepted, where};
+  promise.signature = options_.trust.signer->sign(
+      kPromisePurpose, promise_bytes(votes_.view, promise.ballot, promise.claim(), where));
   if (is_acceptor())
     persist_then(from, std::move(promise), now, out);
   else
@@ -237,9 +165,13 @@ void ViewAgreement::on_accept(Time now, const NodeId& from, const Accept& messag
     deliver(now, from, Refuse{votes_.promised}, out);
     return;
   }
+  if (from != options_.self && !proves(message.ballot, message.view, message.proof)) {
+    ++unproven_;
+    return;
+  }
   yield_to(now, message.ballot);
   votes_.promised = message.ballot;
-  votes_.accepted = AcceptedView{message.ballot, message.view};
+  votes_.accepted = AcceptedView{message.ballot, message.view, message.proof};
   standing();
   if (!broken("no_freeze_on_promise")) frozen_ = true;
   const Bytes vote = vote_bytes(message.ballot, votes_.view, message.view);
@@ -258,96 +190,6 @@ void ViewAgreement::yield_to(Time now, const Ballot& ballot) {
   yielded_to_ = ballot.proposer;
   waiting_reason_ =
       why_not_.empty() ? "node " + ballot.proposer.short_text() + " is collecting votes" : why_not_;
-}
-
-void ViewAgreement::on_promise(Time now, const NodeId& from, const Promise& message, Effects& out) {
-  if (!proposal_ || proposal_->ballot != message.ballot || proposal_->value) return;
-  if (!has_part(from)) return;
-  if (message.accepted && message.accepted->view.view_id != votes_.view.view_id + 1) return;
-  proposal_->promises[from] = {message, now};
-  try_value(now, out);
-}
-
-void ViewAgreement::try_value(Time now, Effects& out) {
-  Proposal& proposal = *proposal_;
-  std::vector<NodeId> promised;
-  bool all_answered = true;
-  for (const NodeId& peer : asked()) {
-    if (proposal.promises.contains(peer))
-      promised.push_back(peer);
-    else if (!options_.suspected(peer))
-      all_answered = false;
-  }
-  if (!proposal.forced && !quorum(promised)) return;
-  if (proposal.forced && !proposal.promises.contains(options_.self)) return;
-  if (!all_answered && now < proposal.started + grace()) return;
-
-  const AcceptedView* newest = nullptr;
-  std::vector<Promiser> promisers;
-  for (const NodeId& node : promised) {
-    const auto& [promise, received] = proposal.promises[node];
-    promisers.push_back({node, promise.standing});
-    Duration& left = promisers.back().standing.lease_left;
-    left = std::max(Duration{}, left - (now - received));
-    if (promise.accepted && (!newest || newest->ballot < promise.accepted->ballot))
-      newest = &*promise.accepted;
-  }
-  if (newest && !proposal.forced) {
-    proposal.value = newest->view;
-  } else {
-    Result<View> composed = options_.compose(promisers, proposal.forced);
-    if (!composed) {
-      waiting_reason_ = why_not_ = composed.error().detail;
-      return;
-    }
-    proposal.value = std::move(*composed);
-  }
-  if (proposal.forced) {
-    const Bytes message = vote_bytes(proposal.ballot, votes_.view, *proposal.value);
-    out.decided = sealed({{options_.self, options_.trust.signer->sign(kSplitPurpose, message)}});
-    proposal_.reset();
-    return;
-  }
-  waiting_reason_ = "collecting votes on the next view";
-  proposal.retry_at = std::max(proposal.retry_at, now + options_.timings.retry);
-  const Accept accept{proposal.ballot, *proposal.value};
-  for (const NodeId& acceptor : votes_.view.acceptors)
-    if (acceptor != options_.self) out.sends.emplace_back(acceptor, accept);
-  on_accept(now, options_.self, accept, out);
-}
-
-void ViewAgreement::on_refuse(Time now, const NodeId& from, const Refuse& message) {
-  if (!has_part(from)) return;
-  follows(message.promised);
-  if (proposal_ && proposal_->ballot < message.promised) yield_to(now, message.promised);
-}
-
-void ViewAgreement::on_accepted(const NodeId& from, const Accepted& message, Effects& out) {
-  if (!proposal_ || !proposal_->value || proposal_->ballot != message.ballot) return;
-  if (!votes_.view.is_acceptor(from) || proposal_->accepted_by.contains(from)) return;
-  const Bytes vote = vote_bytes(message.ballot, votes_.view, *proposal_->value);
-  if (from != options_.self &&
-      !options_.trust.signer->verify(from, kVotePurpose, vote, message.signature))
-    return;
-  proposal_->accepted_by[from] = message.signature;
-  try_decide(out);
-}
-
-void ViewAgreement::try_decide(Effects& out) {
-  std::vector<NodeId> yes;
-  std::vector<Seal> seals;
-  for (const auto& [node, signature] : proposal_->accepted_by) {
-    yes.push_back(node);
-    seals.push_back({node, signature});
-  }
-  if (!quorum(yes)) return;
-  out.decided = sealed(std::move(seals));
-  proposal_.reset();
-}
-
-DecidedView ViewAgreement::sealed(std::vector<Seal> seals) const {
-  return {*proposal_->value, proposal_->ballot, votes_.view.acceptors, votes_.view.tie,
-          std::move(seals)};
 }
 
 void ViewAgreement::on_tick(Time now, Effects& out) {

@@ -12,7 +12,9 @@
 // Members that do not vote (learners) are asked too: they freeze and tell where they stand, but
 // count for no quorum. Lower ballots are answered with REFUSE. A decided view ends the instance:
 // adopt() starts the next. No promise and no vote leaves this node before the bytes behind it are
-// durable. A vote is signed: those of a quorum prove the view to whoever it is told (view_chain.hpp).
+// durable. A promise is signed, and who asks for votes shows those that its view follows from
+// (view_proof.hpp). A vote is signed: those of a quorum prove the view to whoever it is told
+// (view_chain.hpp).
 #pragma once
 
 #include <cstdint>
@@ -30,43 +32,9 @@
 #include "runtime/base/rng.hpp"
 #include "runtime/view/view.hpp"
 #include "runtime/view/view_chain.hpp"
+#include "runtime/view/view_proof.hpp"
 
 namespace gpunode::view {
-
-// What a person asked of the job; the next view carries it out, whoever proposes it.
-enum class Wish : std::uint8_t { none, stop, resume, resume_from };
-
-// What a promiser tells of itself. All steps and digests are frozen by the promise.
-struct Standing {
-  Boot boot = 0;
-  bool has_memory = false;       // is a member of the current view and holds its state
-  bool leaving = false;          // wants to be left out of the next view
-  bool finished = false;         // has the job's result
-  std::uint64_t applied = 0;     // newest committed step
-  std::uint64_t held = 0;        // newest step whose whole result is here: applied or applied + 1
-  Digest state_digest;           // of the state after `applied`; zero: still being applied
-  Digest applied_result_digest;  // of the sum of step `applied`
-  Digest held_result_digest;     // of the sum of step `held`
-  Digest fingerprint;            // compute fingerprint
-  CheckpointName checkpoint;     // newest intact one on its disk; step 0: none
-  Digest checkpoint_digest;      // of the state in it
-  std::vector<NodeId> unreachable;  // members and acceptors that it cannot reach
-  Wish wish = Wish::none;
-  std::uint64_t resume_from = 0;     // step, of Wish::resume_from
-  std::vector<std::uint16_t> plan;   // of step applied + 1 in the current view; empty: not known
-  std::vector<std::uint64_t> paces;  // smoothed times after `applied`, as in View
-  std::vector<NodeId> learners;      // nodes on their way in that it hears, and that hear it
-  Floor floor;                       // the newest one that it has noted
-  Duration lease_left{};             // of what it has granted, when it promised
-  std::uint64_t met = 0;             // mark of another part of the job, to be compared with
-  bool operator==(const Standing&) const = default;
-};
-
-struct AcceptedView {
-  Ballot ballot;
-  View view;
-  bool operator==(const AcceptedView&) const = default;
-};
 
 // Does a quorum hear me, and do I hear it? Binds nobody.
 struct Probe {
@@ -83,6 +51,8 @@ struct Promise {
   Ballot ballot;
   std::optional<AcceptedView> accepted;
   Standing standing;
+  Signature signature{};  // of promise_bytes
+  std::optional<Claim> claim() const;
 };
 struct Refuse {
   Ballot promised;
@@ -90,6 +60,7 @@ struct Refuse {
 struct Accept {
   Ballot ballot;
   View view;
+  Proof proof{};
 };
 struct Accepted {
   Ballot ballot;
@@ -132,13 +103,14 @@ struct VoteTimings {
 
 class ViewAgreement {
  public:
-  struct Promiser {
-    NodeId node;
-    Standing standing;  // lease_left is what is left of it by now
-  };
-  // The next view that follows from these promises, or the reason why there is none yet. `forced`:
-  // a person gave up on the rest; whoever promised goes on as a new generation.
-  using Compose = std::function<Result<View>(const std::vector<Promiser>& promisers, bool forced)>;
+  using Promiser = view::Promiser;
+  // The next view that follows from these promises, whose lease_left is what is left by now, or the
+  // reason why there is none yet. `forced`: a person gave up on the rest; whoever promised goes on
+  // as a new generation.
+  using Compose = std::function<Result<View>(const std::vector<Promiser>& promisers,
+                                             const Hearsay& hearsay, bool forced)>;
+  // What this node goes by besides these promises.
+  using Hear = std::function<Hearsay(const std::vector<Promiser>& promisers)>;
   // Stops the data plane for good in this view and says where it stands. Called at every promise.
   using Freeze = std::function<Standing()>;
 
@@ -149,6 +121,8 @@ class ViewAgreement {
     VoteTimings timings;
     std::uint64_t seed = 0;
     Compose compose;
+    Hear hear;
+    Follows follows;  // what others have composed
     Freeze freeze;
     std::function<bool(const NodeId&)> suspected;
   };
@@ -170,6 +144,8 @@ class ViewAgreement {
   // Acceptors that neither echo nor promise while this node tries to propose.
   std::vector<NodeId> missing() const;
   const Votes& votes() const { return votes_; }
+  // Promises that nobody gave as they came here, and proposals that follow from none.
+  std::uint64_t unproven() const { return unproven_; }
 
   // Asks for a view change; this node proposes when its turn comes and nobody was faster.
   void want_change(Time now);
@@ -206,6 +182,7 @@ class ViewAgreement {
     Time retry_at;
     std::map<NodeId, Received> promises;
     std::optional<View> value;  // set: the second phase runs
+    Proof proof;                // of that
     std::map<NodeId, Signature> accepted_by;
     bool forced = false;
   };
@@ -238,6 +215,9 @@ class ViewAgreement {
   void on_echo(Time now, const NodeId& from, const Echo& message, Effects& out);
   bool is_heard(Time now) const;
   void try_value(Time now, Effects& out);
+  bool choose_value(Time now, const std::vector<NodeId>& promised);
+  bool is_genuine(const NodeId& from, const Promise& message) const;
+  bool proves(const Ballot& ballot, const View& next, const Proof& proof) const;
   void try_decide(Effects& out);
   void on_prepare(Time now, const NodeId& from, const Prepare& message, Effects& out);
   void on_promise(Time now, const NodeId& from, const Promise& message, Effects& out);
@@ -261,6 +241,7 @@ class ViewAgreement {
   Time wanted_since_{};
   std::uint64_t highest_round_ = 0;
   std::uint32_t attempts_ = 0;
+  std::uint64_t unproven_ = 0;
   std::optional<Proposal> proposal_;
   Hearing hearing_;
   std::optional<Noting> noting_;

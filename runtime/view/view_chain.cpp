@@ -1,10 +1,10 @@
 #include "runtime/view/view_chain.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "runtime/base/broken_rule.hpp"
+#include "runtime/view/detail/fold.hpp"
 
 namespace gpunode::view {
 
@@ -63,9 +63,28 @@ class Judge {
     const bool has_part = std::any_of(known_.begin(), known_.end(),
                                       [&](const View* one) { return one->has_part(by); });
     const bool ordered = next.view.turns.back().kind == Turn::Kind::ordered;
-    const bool may = ordered ? (trust_.may_order ? trust_.may_order(by) : has_part)
-                             : trust_.parts_go_on && has_part;
+    const bool may = ordered ? is_order(next.view, OrderKind::recover)
+                             : trust_.parts_go_on && has_part && keeps_orders(next.view);
     return may && is_signed(*trust_.signer, next, kSplitPurpose);
+  }
+
+  // The order that the view carries is one of those that may give it, and later than all that the
+  // views on the way to it have carried out.
+  bool is_order(const View& view, std::optional<OrderKind> kind) const {
+    if (broken("orders_unsigned")) return true;
+    if (!view.order || view.order->job != view.job || (kind && view.order->kind != *kind))
+      return false;
+    return std::all_of(known_.begin(), known_.end(),
+                       [&](const View* one) {
+                         return !lies_behind(*one, view) || is_later(*view.order, one->order);
+                       }) &&
+           trust_.may_order && trust_.may_order(*view.order, OrderUse::agreed);
+  }
+  // What goes on by itself carries what a view before it did, or an order that may be given.
+  bool keeps_orders(const View& view) const {
+    return std::any_of(known_.begin(), known_.end(),
+                       [&](const View* one) { return one->order == view.order; }) ||
+           is_order(view, {});
   }
 
   bool follows(const DecidedView& next) const {
@@ -137,19 +156,12 @@ namespace {
 
 Bytes vote_bytes(const Ballot& ballot, std::span<const NodeId> voters, const NodeId& tie,
                  const View& next) {
-  Bytes bytes;
-  const auto add = [&bytes](const auto& value) {
-    const auto* data = reinterpret_cast<const std::byte*>(&value);
-    bytes.insert(bytes.end(), data, data + sizeof value);
-  };
-  add(ballot.round);
-  add(ballot.proposer.value);
-  add(static_cast<std::uint64_t>(voters.size()));
-  for (const NodeId& voter : voters) add(voter.value);
-  add(tie.value);
-  const Bytes view = next.bytes();
-  bytes.insert(bytes.end(), view.begin(), view.end());
-  return bytes;
+  detail::Fold fold;
+  fold.value(ballot);
+  fold.list(voters);
+  fold.value(tie);
+  fold.add(next.bytes());
+  return fold.result();
 }
 
 }  // namespace

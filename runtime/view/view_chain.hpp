@@ -9,10 +9,9 @@
 //   signatures of a quorum of its own voters,   | both are of one part of the job; the earlier view
 //   and of a quorum of the earlier view's       | is the newest that is known of that part
 //   the signature of one that went on by itself | that one has, or had, a part, and the job lets
-//   (View::turns ends with a split)             | parts go on; or it may order it
+//   (View::turns ends with a split)             | parts go on; or the view carries the order for it
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -22,12 +21,6 @@
 #include "runtime/view/view.hpp"
 
 namespace gpunode::view {
-
-struct Ballot {
-  std::uint64_t round = 0;  // 0: none
-  NodeId proposer;
-  auto operator<=>(const Ballot&) const = default;
-};
 
 // One node's signature under a view.
 struct Seal {
@@ -58,8 +51,7 @@ struct Trust {
   View first;  // view 0
   std::shared_ptr<const Signer> signer;
   bool parts_go_on = false;  // the job's on_lost_quorum is "continue"
-  // Whose order goes before a quorum; none: who has or had a part in the job.
-  std::function<bool(const NodeId&)> may_order;
+  MayOrder may_order;        // none: nobody may
 };
 
 // Oldest first; the last is the view of now. Empty: that is view 0.

@@ -73,6 +73,7 @@ flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& bu
   const auto result = to_wire(view.result_digest);
   const auto fingerprint = to_wire(view.fingerprint);
   const auto floor_at = to_wire(builder, view.floor);
+  const auto order_at = to_wire(builder, view.order);
   std::vector<wire::view::Turn> turns;
   for (const Turn& turn : view.turns)
     turns.emplace_back(turn.view_id, turn.base_step, turn.mark,
@@ -101,7 +102,22 @@ flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& bu
   table.add_left_out(view.left_out);
   table.add_paces(paces_at);
   table.add_floor(floor_at);
+  table.add_order(order_at);
   return table.Finish();
+}
+
+flatbuffers::Offset<WireBytes> to_wire(flatbuffers::FlatBufferBuilder& builder,
+                                       const std::optional<SignedOrder>& order) {
+  if (!order) return {};
+  const Bytes bytes = encode(*order);
+  return builder.CreateVector(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+}
+
+Result<std::optional<SignedOrder>> from_wire(const WireBytes* order) {
+  if (!order) return std::optional<SignedOrder>();
+  auto read = decode_order({reinterpret_cast<const std::byte*>(order->data()), order->size()});
+  if (!read) return read.error();
+  return std::optional(*read);
 }
 
 wire::view::History to_wire(const HistoryId& history) {
@@ -190,6 +206,9 @@ Result<View> from_wire(const wire::view::View* wire) {
   view.disagreed_step = wire->disagreed_step();
   view.stopped = wire->stopped();
   view.left_out = wire->left_out();
+  auto order = from_wire(wire->order());
+  if (!order) return order.error();
+  view.order = *order;
   if (wire->turns()) {
     if (wire->turns()->size() > kMaxTurns) return corrupted("too many histories");
     if (!lies_aligned(wire->turns())) return corrupted("misplaced histories");
@@ -283,7 +302,11 @@ Bytes encode_votes(const Votes& votes) {
   const auto view_at = to_wire(builder, votes.view);
   const auto chain_at = to_wire(builder, votes.chain);
   flatbuffers::Offset<wire::view::View> accepted_at;
-  if (votes.accepted) accepted_at = to_wire(builder, votes.accepted->view);
+  flatbuffers::Offset<wire::view::Proof> proof_at;
+  if (votes.accepted) {
+    accepted_at = to_wire(builder, votes.accepted->view);
+    proof_at = to_wire(builder, votes.accepted->proof, votes.accepted->view);
+  }
   const auto floor_at = to_wire(builder, votes.floor);
   const auto promised = to_wire(votes.promised);
   const auto accepted = to_wire(votes.accepted ? votes.accepted->ballot : Ballot{});
@@ -295,6 +318,7 @@ Bytes encode_votes(const Votes& votes) {
   if (votes.accepted) {
     table.add_accepted_ballot(&accepted);
     table.add_accepted(accepted_at);
+    table.add_accepted_proof(proof_at);
   }
   wire::view::FinishVotesBuffer(builder, table.Finish());
   const auto* data = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
@@ -338,7 +362,10 @@ Result<Votes> decode_votes(ByteView bytes) {
   if (wire->accepted()) {
     auto accepted = from_wire(wire->accepted());
     if (!accepted) return accepted.error();
-    votes.accepted = AcceptedView{from_wire(wire->accepted_ballot()), std::move(*accepted)};
+    auto proof = from_wire(wire->accepted_proof(), *accepted);
+    if (!proof) return proof.error();
+    votes.accepted =
+        AcceptedView{from_wire(wire->accepted_ballot()), std::move(*accepted), std::move(*proof)};
   }
   return votes;
 }

@@ -12,8 +12,8 @@ inline constexpr std::size_t kMaxMembers = 1024;
 inline constexpr std::size_t kMaxSlices = 4096;
 inline constexpr std::size_t kMaxTurns = 4096;
 inline constexpr std::size_t kMaxLinks = 2048;
-// Of a frame or a file with that many views in it.
-inline constexpr flatbuffers::uoffset_t kMaxTables = 64 + 3 * kMaxLinks;
+// Of a frame or a file with that many views in it, and as many promises.
+inline constexpr flatbuffers::uoffset_t kMaxTables = 64 + 3 * kMaxLinks + 5 * kMaxMembers;
 
 wire::view::Digest to_wire(const Digest& digest);
 wire::view::NodeId to_wire(const NodeId& node);
@@ -26,11 +26,25 @@ using WireChain = flatbuffers::Vector<flatbuffers::Offset<wire::view::DecidedVie
 flatbuffers::Offset<WireChain> to_wire(flatbuffers::FlatBufferBuilder& builder,
                                        const ViewChain& chain);
 
+using WireBytes = flatbuffers::Vector<std::uint8_t>;
+// Nothing where there is none.
+flatbuffers::Offset<WireBytes> to_wire(flatbuffers::FlatBufferBuilder& builder,
+                                       const std::optional<SignedOrder>& order);
+
 wire::view::History to_wire(const HistoryId& history);
 flatbuffers::Offset<wire::view::Floor> to_wire(flatbuffers::FlatBufferBuilder& builder,
                                                const Floor& floor);
 
+wire::view::Checkpoint to_wire(const CheckpointName& name, const Digest& digest);
+flatbuffers::Offset<wire::view::Standing> to_wire(flatbuffers::FlatBufferBuilder& builder,
+                                                  const Standing& where);
+// Of what is proven: `next`.
+flatbuffers::Offset<wire::view::Proof> to_wire(flatbuffers::FlatBufferBuilder& builder,
+                                               const Proof& proof, const View& next);
+
 // An absent field is the value's default.
+CheckpointName name_from_wire(const wire::view::Checkpoint* from);
+Digest digest_from_wire(const wire::view::Checkpoint* from);
 Digest from_wire(const wire::view::Digest* digest);
 NodeId from_wire(const wire::view::NodeId* node);
 Ballot from_wire(const wire::view::Ballot* ballot);
@@ -41,7 +55,13 @@ Result<Floor> from_wire(const wire::view::Floor* floor);  // fails with corrupte
 // Fails with corrupted: over a limit, a node twice, a plan that names no member, no acceptor, a
 // tie-breaker that is none.
 Result<View> from_wire(const wire::view::View* view);
+// Fails with corrupted: not an order.
+Result<std::optional<SignedOrder>> from_wire(const WireBytes* order);
 Signature from_wire(const wire::view::Signature* signature);
+// Fails with corrupted: absent, over a limit, or what cannot be.
+Result<Standing> from_wire(const wire::view::Standing* from);
+// Likewise, but an absent one is empty.
+Result<Proof> from_wire(const wire::view::Proof* from, const View& next);
 // `bytes`: of all that it lies in. Fails with corrupted: one of its views is, or there are too many
 // of anything.
 Result<ViewChain> from_wire(const WireChain* chain, std::size_t bytes);

@@ -4,11 +4,12 @@
 #include "actors/job/trace_codec.hpp"
 #include "runtime/job/job_codec.hpp"
 #include "runtime/job/job_spec.hpp"
-#include "runtime/job/signed_order.hpp"
+#include "runtime/view/signed_order.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 #include "tests/fuzz/sharing.hpp"
 #include "tests/support/ids.hpp"
-#include "tests/support/twin_signer.hpp"
+#include "tests/support/twin_orders.hpp"
+#include "tests/support/twin_proofs.hpp"
 
 namespace gpunode::fuzz {
 namespace {
@@ -31,6 +32,7 @@ view::View some_view() {
   view.turns = {{5, 20, 66, view::Turn::Kind::rollback}, {7, 30, 77, view::Turn::Kind::split}};
   view.paces = {1, 2, 3};
   view.floor = {{{1, 66}, 25}, {node(2)}};
+  view.order = view::order_of(kJob, node(1), view::OrderKind::stop, 4);
   return view;
 }
 
@@ -49,10 +51,24 @@ view::Standing standing() {
   where.checkpoint = {{1, 5}, 30};
   where.unreachable = {node(3)};
   where.learners = {node(4)};
+  where.order = view::order_of(kJob, node(1), view::OrderKind::resume_from, 5, 20);
   where.plan = {0, 1};
   where.paces = {1, 2, 3};
   where.floor = {{{1, 5}, 20}, {node(1), node(3)}};
   return where;
+}
+
+// Two ballots: the second takes over what node 3 has accepted in the first.
+view::Proof proof(const view::View& accepted) {
+  const view::View now;
+  const view::Ballot first{2, node(2)}, second{3, node(1)};
+  view::Proof shown = view::proof_by({{node(1), standing()}, {node(3), {}}}, now, first);
+  shown.levels.insert(shown.levels.begin(),
+                      {second,
+                       {view::told_by(node(3), now, second, {}, {{first, accepted}}),
+                        view::told_by(node(1), now, second, {}, {{first, now}})}});
+  shown.hearsay = {{node(4)}, {{{node(5), 1}, true, {{1, 5}, 30}, {8, 9}, true}}, {node(6)}};
+  return shown;
 }
 
 std::vector<JobBody> bodies() {
@@ -60,9 +76,10 @@ std::vector<JobBody> bodies() {
   const view::Ballot ballot{3, node(1)};
   return {
       Vote{view::Prepare{ballot, "late"}},
-      Vote{view::Promise{ballot, view::AcceptedView{{2, node(2)}, some_view()}, standing()}},
+      Vote{view::Promise{ballot, view::AcceptedView{{2, node(2)}, some_view(), proof(some_view())},
+                         standing()}},
       Vote{view::Refuse{ballot}},
-      Vote{view::Accept{ballot, some_view()}},
+      Vote{view::Accept{ballot, some_view(), proof(some_view())}},
       Vote{view::Accepted{ballot, {}}},
       Vote{view::Probe{4}},
       Vote{view::Echo{4}},
@@ -121,6 +138,7 @@ std::vector<Bytes> messages() {
   for (JobBody& body : bodies())
     all.push_back(joined(encode_message({kJob, {{2, 6}, 7}, 5, std::move(body)})));
   all.push_back(joined({shared_views(kJob), {}}));
+  all.push_back(joined({shared_promises(kJob), {}}));
   return all;
 }
 
@@ -136,8 +154,12 @@ void run_votes(ByteView input) {
 
 std::vector<Bytes> votes() {
   const view::DecidedView one = decided();
-  const Bytes file = view::encode_votes(
-      {one.view, {one}, {3, node(1)}, view::AcceptedView{{2, node(2)}, one.view}, one.view.floor});
+  const Bytes file =
+      view::encode_votes({one.view,
+                          {one},
+                          {3, node(1)},
+                          view::AcceptedView{{2, node(2)}, one.view, proof(one.view)},
+                          one.view.floor});
   return {Bytes(file.begin(), file.end() - sizeof(Digest))};
 }
 
@@ -161,7 +183,8 @@ std::vector<Bytes> manifests() {
 }
 
 void run_order(ByteView input) {
-  round_trip(input, decode_order, [](const SignedOrder& order) { return encode(order); });
+  round_trip(input, view::decode_order,
+             [](const view::SignedOrder& order) { return encode(order); });
 }
 
 void run_note(ByteView input) {
@@ -242,8 +265,8 @@ std::vector<Target> job_targets() {
       {"job_order", run_order,
        [] {
          return std::vector<Bytes>{
-             encode(SignedOrder{kJob, OrderKind::resume_from, 20, false, node(1),
-                                1'700'000'000'000'000, 1'700'000'060'000'000})};
+             encode(view::SignedOrder{kJob, view::OrderKind::resume_from, 20, false, node(1),
+                                      1'700'000'000'000'000, 1'700'000'060'000'000})};
        }},
       {"job_note", run_note, notes},
       {"job_history", run_history, histories, std::size_t{2} << 20},

@@ -13,5 +13,6 @@ Bytes shared_labels_of_manifest(ByteView manifest);  // one that is like this
 Bytes shared_events();
 Bytes shared_slices();
 Bytes shared_views(const Digest& job);
+Bytes shared_promises(const Digest& job);
 
 }  // namespace gpunode::fuzz

@@ -24,6 +24,26 @@ Offset<flatbuffers::Vector<Offset<T>>> repeated(FlatBufferBuilder& builder, Offs
   return builder.CreateVector(std::vector<Offset<T>>(count, one));
 }
 
+using Voters = flatbuffers::Vector<const gpunode::wire::view::NodeId*>;
+
+Offset<gpunode::wire::view::View> view_of(FlatBufferBuilder& builder,
+                                          const gpunode::wire::view::Digest& job,
+                                          Offset<Voters> voters,
+                                          const gpunode::wire::view::NodeId& tie) {
+  gpunode::wire::view::ViewBuilder view(builder);
+  view.add_job(&job);
+  view.add_view_id(3);
+  view.add_acceptors(voters);
+  view.add_tie(&tie);
+  return view.Finish();
+}
+
+std::vector<gpunode::wire::view::NodeId> many_nodes() {
+  std::vector<gpunode::wire::view::NodeId> nodes(500);
+  for (std::uint16_t i = 0; i < nodes.size(); ++i) std::memcpy(&nodes[i], &i, sizeof i);
+  return nodes;
+}
+
 }  // namespace
 
 Bytes shared_revocations() {
@@ -119,20 +139,40 @@ Bytes shared_views(const Digest& job) {
   namespace views = gpunode::wire::view;
   FlatBufferBuilder builder;
   const views::Digest id(job.high, job.low);
-  std::vector<views::NodeId> nodes(500);
-  for (std::uint16_t i = 0; i < nodes.size(); ++i) std::memcpy(&nodes[i], &i, sizeof i);
+  const std::vector<views::NodeId> nodes = many_nodes();
   const auto voters = builder.CreateVectorOfStructs(nodes);
-  views::ViewBuilder view(builder);
-  view.add_job(&id);
-  view.add_view_id(3);
-  view.add_acceptors(voters);
-  view.add_tie(&nodes[0]);
-  const auto one_view = view.Finish();
+  const auto one_view = view_of(builder, id, voters, nodes[0]);
   const auto decided = views::CreateDecidedView(builder, one_view, nullptr, voters);
   const auto chain = repeated(builder, decided, 2000);
   const auto notice = wire::CreateViewNotice(builder, chain);
   wire::FinishJobFrameBuffer(builder, wire::CreateJobFrame(builder, &id, nullptr, 7, 1,
                                                            wire::Body::ViewNotice, notice.Union()));
+  return finished_bytes(builder);
+}
+
+Bytes shared_promises(const Digest& job) {
+  namespace wire = gpunode::wire::job;
+  namespace views = gpunode::wire::view;
+  FlatBufferBuilder builder;
+  const views::Digest id(job.high, job.low);
+  const views::Ballot ballot(1, {});
+  const std::vector<views::NodeId> nodes = many_nodes();
+  const auto voters = builder.CreateVectorOfStructs(nodes);
+  const auto accepted = view_of(builder, id, voters, nodes[0]);
+  const auto standing = views::CreateStanding(builder);
+  views::ToldBuilder told(builder);
+  told.add_accepted_ballot(&ballot);
+  told.add_accepted(accepted);
+  told.add_standing(standing);
+  const auto one = told.Finish();
+  const auto pacings = repeated(builder, views::CreatePacing(builder), 1);
+  const auto lists = repeated(builder, views::CreateNodeList(builder), 1);
+  const auto promises = repeated(builder, one, 3000);
+  const auto level = views::CreateLevel(builder, &ballot, promises, pacings, lists);
+  const auto proof = views::CreateProof(builder, repeated(builder, level, 1));
+  const auto accept = wire::CreateAccept(builder, &ballot, accepted, proof);
+  wire::FinishJobFrameBuffer(builder, wire::CreateJobFrame(builder, &id, nullptr, 7, 1,
+                                                           wire::Body::Accept, accept.Union()));
   return finished_bytes(builder);
 }
 

@@ -107,4 +107,16 @@ void JobChecks::on_restart(const view::Member& node, const view::Votes& votes) {
   record(view);
 }
 
+// Only what a person ordered is carried out, and once.
+void JobChecks::check_order(const view::View& before, const view::View& view) {
+  if (view.order == before.order) {
+    if (view.stopped != before.stopped) fail("20: the job stops or goes on, and nobody ordered it");
+    return;
+  }
+  const bool given = view.order && std::ranges::find(orders_, *view.order) != orders_.end();
+  if (!given) return fail("20: a view carries out an order that nobody gave");
+  if (before.order && view.order->issued <= before.order->issued)
+    fail("20: an order is carried out after a later one");
+}
+
 }  // namespace gpunode::sim

@@ -226,6 +226,7 @@ void JobChecks::record(const view::View& view) {
   if (turn == Turn::split) ++generations_;
   if (starts_from_checkpoint(*earlier, view)) ++rollbacks_;
   if (view.stopped && !earlier->stopped) ++stops_;
+  check_order(*earlier, view);
   if (turn != Turn::same) {
     histories_.begin(history_of(view), history_of(*earlier), view.base_step,
                      starts_from_checkpoint(*earlier, view));

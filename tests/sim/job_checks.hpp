@@ -58,6 +58,7 @@ class JobChecks {
   // A person lets the job go back to that step, whatever was reported durable or is committed yet
   // by who does not answer.
   void on_ordered_back(std::uint64_t step) { ordered_back_.insert(step); }
+  void on_order(const view::SignedOrder& order) { orders_.push_back(order); }
   // Named by the newest view of any history.
   bool is_needed(const NodeId& node) const;
   void on_crash(const view::Member& node);
@@ -109,6 +110,7 @@ class JobChecks {
   void check_rollback(const view::View& before, const view::View& view);
   bool has_result(const view::Member& node) const;
   void check_newcomers(const view::View& before, const view::View& view);
+  void check_order(const view::View& before, const view::View& view);
   const view::View* decided(const ViewName& name) const;
   const view::View* before(const view::View& view) const;
   // The views that followed on this one in turn, up to a split; `undone`: a rollback lies
@@ -168,9 +170,10 @@ class JobChecks {
     std::uint64_t step = 0;
   };
   std::set<std::uint64_t> ordered_back_;
-  std::map<NodeId, Copy> copies_;         // the checkpoint that each disk holds
-  std::uint64_t copies_lost_ = 0;         // to disks that broke
-  std::set<view::Member> clock_stopped_;  // in the view that the node is in
+  std::vector<view::SignedOrder> orders_;  // that a person gave
+  std::map<NodeId, Copy> copies_;          // the checkpoint that each disk holds
+  std::uint64_t copies_lost_ = 0;          // to disks that broke
+  std::set<view::Member> clock_stopped_;   // in the view that the node is in
   std::map<Digest, std::pair<HistoryId, std::uint64_t>> known_states_;  // by digest
   std::uint64_t highest_commit_ = 0;
   std::uint64_t commits_ = 0;

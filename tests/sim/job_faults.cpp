@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tests/sim/job_world.hpp"
+#include "tests/support/twin_orders.hpp"
 
 namespace gpunode::sim {
 
@@ -64,14 +65,24 @@ void JobWorld::tell_spares() {
   schedule(now_ + 500ms, [this] { tell_spares(); });
 }
 
+// What a person orders who may: the job's owner, at whatever node.
+Result<void> JobWorld::order_at(std::size_t node, view::OrderKind kind, job::Actions& out,
+                                std::uint64_t step, bool anew) {
+  job::JobCore& core = *nodes_[node].core;
+  const view::SignedOrder order =
+      view::order_of(core.view().job, kOwner, kind, ++ordered_, step, anew);
+  checks_->on_order(order);
+  return core.take_order(clock(node), order, out);
+}
+
 void JobWorld::stop_job(std::size_t node) {
   feed(node, input_of(Answer::stop),
-       [&](job::Actions& out) { (void)nodes_[node].core->request_stop(clock(node), out); });
+       [&](job::Actions& out) { (void)order_at(node, view::OrderKind::stop, out); });
 }
 
 void JobWorld::resume_job(std::size_t node) {
   feed(node, input_of(Answer::resume),
-       [&](job::Actions& out) { (void)nodes_[node].core->request_resume(clock(node), out); });
+       [&](job::Actions& out) { (void)order_at(node, view::OrderKind::resume, out); });
 }
 
 // What is durable is given up where it was on machines alone that are lost for good.
@@ -81,7 +92,7 @@ void JobWorld::recover_job(std::size_t node) {
     const auto holders = core.status(clock(node)).durable.holders;
     const bool anew = std::ranges::all_of(
         holders, [&](const NodeId& holder) { return nodes_[index_of(holder)].lost; });
-    const Result<void> taken = core.request_recover(clock(node), anew, out);
+    const Result<void> taken = order_at(node, view::OrderKind::recover, out, 0, anew);
     note(node, taken ? "RECOVER" : "RECOVER is refused: " + taken.error().detail);
     if (taken) nodes_[node].forcing_until = (progress_ = now_) + 5s;
   });

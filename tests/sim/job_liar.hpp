@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "runtime/base/rng.hpp"
@@ -17,13 +18,19 @@ class Liar {
   Liar(const NodeId& self, bool has_part, const JobModel& model, std::uint64_t seed);
 
   const NodeId& self() const { return self_; }
-  void overhear(const job::JobMessage& message);
+  // Hears what anybody sends, and changes what it sends itself.
+  void overhear(const NodeId& from, job::JobMessage& message);
   // What it tells one node next, in order.
   std::vector<job::JobMessage> lies();
 
  private:
   job::JobMessage said(job::JobBody body) const;
   NodeId somebody();
+  void note(const job::JobMessage& message);
+  view::SignedOrder forged_order();
+  void propose_falsely(const view::View& now, view::Accept& accept);
+  void gather(const NodeId& from, const view::Accepted& accepted);
+  view::View false_view(view::View next);
   view::View forged_view();
   view::Seal seal_of(const NodeId& node, const view::DecidedView& decided);
   job::JobBody forged_notice();
@@ -37,8 +44,11 @@ class Liar {
   Rng rng_;
   // It was a quorum by itself once, and no proof holds against a quorum: it is silent from then on.
   bool decides_alone_ = false;
-  view::ViewChain newest_;        // the best proof of a view that it has seen
-  std::vector<view::Seal> seen_;  // signatures of others, under other views
+  view::ViewChain newest_;                  // the best proof of a view that it has seen
+  std::vector<view::Seal> seen_;            // signatures of others, under other views
+  std::optional<view::DecidedView> false_;  // what it asks votes for, and who has given one
+  std::optional<view::DecidedView> won_;    // once a quorum has
+  std::vector<view::SignedOrder> orders_;   // of a person, that others were shown
   std::vector<NodeId> nodes_;
 };
 

@@ -28,8 +28,9 @@ WorldResult with_liar(Kind kind, std::uint64_t seed, bool member, std::uint64_t*
   const std::size_t number = seed % options.candidate_count;
   const std::uint32_t node_count = options.node_count;
   std::optional<Liar> liar;
-  options.overhears = [&liar](const job::JobMessage& message) { liar->overhear(message); };
-  options.may_order = [&liar](const NodeId& one) { return one != liar->self(); };
+  options.overhears = [&liar](const NodeId& from, job::JobMessage& message) {
+    liar->overhear(from, message);
+  };
   const JobModel model = options.model;
   JobWorld world(std::move(options));
   liar.emplace(member ? world.id(number) : node(kStranger), member, model, mix(seed, 90));
@@ -52,7 +53,7 @@ TEST(JobLiar, nothing_comes_of_what_a_stranger_says) {
   EXPECT_GT(lies, 10'000u);
 }
 
-TEST(JobLiar, a_member_makes_no_view_by_itself) {
+TEST(JobLiar, a_member_makes_no_view_and_orders_nothing_by_itself) {
   std::uint64_t lies = 0;
   for (std::uint64_t seed = 1; seed <= 120; ++seed) {
     const WorldResult result = with_liar(kKinds[seed % std::size(kKinds)], seed, true, &lies);
@@ -82,6 +83,15 @@ TEST(JobLiar, views_without_signatures_would_be_a_strangers) {
 }
 TEST(JobLiar, or_a_members) {
   expect_harm("views_unsigned", true);
+}
+TEST(JobLiar, orders_without_signatures_would_be_a_members) {
+  expect_harm("orders_unsigned", true);
+}
+TEST(JobLiar, or_a_strangers) {
+  expect_harm("orders_unsigned", false);
+}
+TEST(JobLiar, a_proposer_that_is_believed_would_do_as_it_likes) {
+  expect_harm("proposals_unproven", true);
 }
 TEST(JobLiar, a_stranger_that_is_heard_ends_jobs) {
   expect_harm("hears_strangers", false);

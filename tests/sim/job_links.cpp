@@ -10,13 +10,13 @@ namespace gpunode::sim {
 using namespace std::chrono_literals;
 
 void JobWorld::send(std::size_t from, const job::Send& send) {
-  if (options_.overhears) options_.overhears(send.message);
+  job::JobMessage message = send.message;
+  if (options_.overhears) options_.overhears(nodes_[from].member.node, message);
   const std::size_t to = index_of(send.to);
   if (to >= nodes_.size()) return;
   Wire& wire = wires_[from][to];
   if (send.bulk && wire.swallows_bulk) return;
   if (wire.cut || !nodes_[to].core || rng_.chance(calm_ ? 0 : options_.loss)) return;
-  job::JobMessage message = send.message;
   if (!calm_ && rng_.chance(options_.corruption))
     if (auto* step = std::get_if<job::StepMessage>(&message.body))
       if (auto* chunk = std::get_if<collective::ResultChunk>(&step->message)) {

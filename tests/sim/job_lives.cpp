@@ -3,7 +3,7 @@
 
 #include "runtime/base/block_digest.hpp"
 #include "tests/sim/job_world.hpp"
-#include "tests/support/twin_signer.hpp"
+#include "tests/support/twin_orders.hpp"
 
 namespace gpunode::sim {
 
@@ -18,8 +18,7 @@ job::JobCore::Options JobWorld::options_of(std::size_t node) const {
   job::JobCore::Options chosen;
   chosen.self = one.member;
   chosen.signer = std::make_shared<view::TwinSigner>(one.member.node);
-  chosen.may_order = options_.may_order;
-  if (!chosen.may_order) chosen.may_order = [](const NodeId&) { return true; };
+  chosen.may_order = view::orders_of([](const NodeId& by) { return by == kOwner; });
   chosen.job = Digest{7, options_.model.seed};
   chosen.candidates = candidates_;
   chosen.wanted_nodes = options_.wanted_nodes;

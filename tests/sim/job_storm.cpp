@@ -45,8 +45,7 @@ void JobWorld::fail_job(std::size_t node) {
 void JobWorld::resume_job_from(std::size_t node, std::uint64_t step) {
   note(node, "RESUME FROM " + std::to_string(step));
   feed(node, input_of(Answer::resume), [&](job::Actions& out) {
-    if (nodes_[node].core->request_resume_from(clock(node), step, out))
-      checks_->on_ordered_back(step);
+    if (order_at(node, view::OrderKind::resume_from, out, step)) checks_->on_ordered_back(step);
   });
 }
 

@@ -27,6 +27,9 @@
 
 namespace gpunode::sim {
 
+// Who may order what is done with the job; no node of the world.
+inline constexpr NodeId kOwner{{std::byte{0xfe}}};
+
 class JobWorld {
  public:
   explicit JobWorld(WorldOptions options);
@@ -67,6 +70,8 @@ class JobWorld {
   // Writes and copies of checkpoints on this node take so long from now on.
   void slow_checkpoints(std::size_t node, Duration each) { nodes_[node].checkpoint_takes = each; }
   bool holds_checkpoint(std::size_t node) const { return !nodes_[node].saved.empty(); }
+  Result<void> order_at(std::size_t node, view::OrderKind kind, job::Actions& out,
+                        std::uint64_t step = 0, bool anew = false);
   void stop_job(std::size_t node);
   void resume_job(std::size_t node);
   void resume_job_from(std::size_t node, std::uint64_t step);
@@ -287,6 +292,7 @@ class JobWorld {
   std::array<std::uint32_t, kStormMoments> storm_moments_{};
   Time now_{};
   std::uint64_t order_ = 0;
+  std::int64_t ordered_ = 0;  // orders of a person so far
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<Node> nodes_;
   std::deque<VoteDisk> disks_;  // by node

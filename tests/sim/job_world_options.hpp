@@ -127,10 +127,8 @@ struct WorldOptions {
   double group_break = 0.02;           // of a carried step and member
   bool goes_on_alone = false;          // the job's on_lost_quorum is "continue"
   bool swim_detects = false;  // verdicts come from each node's own Swim, not from an oracle
-  // Told of all that is sent.
-  std::function<void(const job::JobMessage&)> overhears;
-  // Whose orders go before a quorum; none: anybody's.
-  std::function<bool(const NodeId&)> may_order;
+  // Told of all that is sent, and by whom; what it changes of it is sent.
+  std::function<void(const NodeId&, job::JobMessage&)> overhears;
   std::string broken_rule;    // of the product (runtime/base/broken_rule.hpp), while the world runs
   bool only_effects = false;  // ignore breaches that have not done harm yet
   bool trace = false;

@@ -136,13 +136,11 @@ Result<void> may_carry_out(Self* self, const Command& command, const JobId& id);
 std::string ordered(Self* self, const Command& command, const JobId& id);
 // Whether it is an order about this job by who may give one. Fails with permission_denied.
 Result<void> is_ordered(Self* self, const job::JobSpec& spec, const JobId& id,
-                        const job::SignedOrder& order);
+                        const view::SignedOrder& order);
 // Whether the node may read what this one tells of the job. Fails with permission_denied.
 Result<void> may_look(Self* self, const Job& job, const NodeId& by);
 // Its owner, those it starts on, and who computes or votes in it as far as is known here.
 bool has_part(const Job& job, const NodeId& node);
-// The order in the arguments of a command that is handed on from node to node, if there is one.
-std::optional<job::SignedOrder> order_in(const nlohmann::json& arguments);
 
 // Writes the manifest, then starts: after a crash between the two the job is taken up from disk.
 Result<void> create_job(Self* self, ByteView manifest, Part part);
@@ -207,7 +205,7 @@ void forward(Self* self, const Command& command, const NodeId& to, const JobId& 
 void remove_job(Self* self, const Command& command);
 // Removes the job and its checkpoints from this node, whatever it does with them, by an order of who
 // may give it, or as it has started from the queue (no order). Answers when they are gone.
-void remove_here(Self* self, const JobId& id, const std::optional<job::SignedOrder>& order,
+void remove_here(Self* self, const JobId& id, const std::optional<view::SignedOrder>& order,
                  const CallReply& reply);
 // Another node says that the job is removed: so it is here, if it shows by whose order, unless steps
 // of it are made here, or it is among those that others `made`.
@@ -226,7 +224,7 @@ std::set<JobId> made_elsewhere(const ClusterSnapshot& cluster, const std::vector
 void take_removed(Self* self, const JobId& id, ByteView record);
 // Has the holders of a waiting job agree that it never starts. Fails with: wrong_state (it starts),
 // unavailable (too few of them answer).
-void take_out(Self* self, const job::SignedOrder& order, std::function<void(Result<void>)> then);
+void take_out(Self* self, const view::SignedOrder& order, std::function<void(Result<void>)> then);
 // The job has started from the queue.
 void leave_queue(Self* self, const JobId& id);
 // Looks whether jobs that wait can start.

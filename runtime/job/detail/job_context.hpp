@@ -46,6 +46,10 @@ struct JobContext {
   bool may_be(const view::CheckpointName& name) const {
     return name.step <= options.total_steps && view().descends_from(name.history, name.step);
   }
+  // Whether the order is about this job, and whoever signed it may give it now. Fails with
+  // permission_denied.
+  Result<void> may_order(const view::SignedOrder& order,
+                         view::OrderUse use = view::OrderUse::first) const;
   bool is_changing() const { return agreement.frozen() || agreement.wanted(); }
 
   bool gone(const NodeId& node) const { return peers.gone(node); }

@@ -1,7 +1,7 @@
 // The inside of JobCore: its parts, each a class of its own with its own state, and what connects
 // them: the inputs (job_core.cpp), which part each is for (job_route.cpp), time (job_tick.cpp),
-// view changes (job_views.cpp), what a decided view means here (job_install.cpp), and what changes
-// the state on this node (job_commit.cpp).
+// view changes (job_views.cpp), proposals (job_proposals.cpp), orders (job_orders.cpp), what a decided
+// view means here (job_install.cpp), and what changes the state on this node (job_commit.cpp).
 #pragma once
 
 #include <string>
@@ -22,6 +22,7 @@
 #include "runtime/job/stall_watch.hpp"
 #include "runtime/job/step_runner.hpp"
 #include "runtime/job/view_news.hpp"
+#include "runtime/job/view_proposal.hpp"
 #include "runtime/job/watchdog.hpp"
 #include "runtime/job/witnesses.hpp"
 
@@ -29,6 +30,7 @@ namespace gpunode::job {
 
 struct JobCore::State {
   explicit State(Options chosen);
+  view::ViewAgreement::Options agreement_of(const Options& chosen);
 
   // job_tick.cpp
   void tick(Actions& out);
@@ -61,16 +63,11 @@ struct JobCore::State {
 
   // job_views.cpp: when another view is wanted, and what this node tells for it
   view::Standing standing() const;
-  Result<view::View> compose(const std::vector<view::ViewAgreement::Promiser>& promisers,
-                             bool forced) const;
-  Result<void> nobody_may_answer(const std::vector<view::ViewAgreement::Promiser>& heard,
-                                 const view::View& next) const;
   void change_view(const std::string& reason, Actions& out);
-  void split(view::Turn::Kind kind, Actions& out);
+  void split(const std::optional<view::SignedOrder>& order, Actions& out);
   void watch_members(Actions& out);
   void watch_silence(Actions& out);
   void on_commit_boundary(Actions& out);
-  void watch_orders(Actions& out);
   void on_hint(const NodeId& from, const FreezeHint& hint, Actions& out);
   void gossip(Actions& out);
   bool fits_job(const view::View& view) const;
@@ -80,6 +77,23 @@ struct JobCore::State {
   bool is_astray() const;
   void meet(const NodeId& from, const view::View& theirs, Actions& out);
   void carry_out(view::ViewAgreement::Effects& effects, Actions& out);
+
+  // job_proposals.cpp: what the next view is, and whether another's proposal is that
+  using Promisers = std::vector<view::Promiser>;
+  Result<view::View> compose(const Promisers& promisers, const view::Hearsay& hearsay,
+                             bool forced) const;
+  view::Hearsay hearsay(const Promisers& promisers) const;
+  bool follows(const Promisers& promisers, const view::Hearsay& hearsay, const view::View& next,
+               bool fresh) const;
+  Result<view::View> propose(ProposalRules rules, Promisers heard,
+                             const view::Hearsay& hearsay) const;
+  Result<void> nobody_may_answer(const Promisers& heard, const view::View& next) const;
+
+  // job_orders.cpp: what people order
+  Result<void> take_order(const view::SignedOrder& order, Actions& out);
+  Result<void> recover(const view::SignedOrder& order, Actions& out);
+  void watch_orders(Actions& out);
+  bool counts(const view::SignedOrder& order) const;
 
   // job_install.cpp: what a decided view means for this node
   void install(view::ViewChain chain, Actions& out);
@@ -124,10 +138,10 @@ struct JobCore::State {
   Phase phase = Phase::outsider;
   Time phase_since{};
   PauseReasons paused_for;
-  std::string end_told;     // why the view is to end, as last said
-  std::uint64_t rival = 0;  // mark of another part of the job that was met
-  view::Turn::Kind split_kind = view::Turn::Kind::split;  // of the split that is under way
-  Time committed_at{};                                    // in this view
+  std::string end_told;                          // why the view is to end, as last said
+  std::uint64_t rival = 0;                       // mark of another part of the job that was met
+  std::optional<view::SignedOrder> split_order;  // of the split that is under way, if ordered
+  Time committed_at{};                           // in this view
 };
 
 }  // namespace gpunode::job

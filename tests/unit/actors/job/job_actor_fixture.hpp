@@ -17,7 +17,7 @@
 
 #include "actors/job/job_actor.hpp"
 #include "actors/messages.hpp"
-#include "tests/support/twin_signer.hpp"
+#include "tests/support/twin_orders.hpp"
 
 namespace gpunode::jobs {
 
@@ -47,6 +47,7 @@ class JobActor : public ::testing::Test {
     options.spec.candidates = {id};
     options.core.self = {id, ++boot_};
     options.core.signer = std::make_shared<view::TwinSigner>(id);
+    options.core.may_order = view::orders_of([id](const NodeId& by) { return by == id; });
     options.core.votes = *votes_;
     options.store_votes = [votes = votes_](ByteView bytes) {
       *votes = to_bytes(bytes);
@@ -115,9 +116,20 @@ class JobActor : public ::testing::Test {
   std::future<std::string> order(const std::string& name, const std::string& arguments = "{}") {
     auto promise = std::make_shared<std::promise<std::string>>();
     auto answer = promise->get_future();
-    caf::anon_send(
-        job_, Command{name, arguments, [promise](std::string text) { promise->set_value(text); }});
+    nlohmann::json told = nlohmann::json::parse(arguments);
+    if (is_order(name)) told["order"] = to_hex(encode(signed_order(name, told)));
+    caf::anon_send(job_, Command{name, told.dump(),
+                                 [promise](std::string text) { promise->set_value(text); }});
     return answer;
+  }
+  view::SignedOrder signed_order(const std::string& name, const nlohmann::json& arguments) {
+    const auto from = resumed_from(name, arguments);
+    view::OrderKind kind = from ? view::OrderKind::resume_from : view::OrderKind::resume;
+    if (name == "job.stop") kind = view::OrderKind::stop;
+    if (name == "job.recover") kind = view::OrderKind::recover;
+    NodeId owner;
+    owner.value[0] = std::byte{1};
+    return view::order_of({1, 1}, owner, kind, ++orders_, from.value_or(0));
   }
   nlohmann::json told(std::future<std::string>& answer) {
     if (answer.wait_for(kTimeout) != std::future_status::ready) return {};
@@ -199,6 +211,7 @@ class JobActor : public ::testing::Test {
   std::shared_ptr<Bytes> votes_ = std::make_shared<Bytes>();
   std::shared_ptr<Bytes> history_ = std::make_shared<Bytes>();
   std::uint64_t boot_ = 0;
+  std::int64_t orders_ = 0;
   ClusterState cluster_;
   caf::actor_system_config config_;
   caf::actor_system system_{config_};

@@ -102,7 +102,7 @@ TEST(JobReport, of_one_that_is_kept_tells_all_the_progress_that_one_at_work_tell
   job::JobStatus status;
   status.stall = job::Stall{};
   status.hang = job::Watchdog::Hang{job::Watchdog::Work::compute, std::chrono::seconds(12), {}};
-  status.ordered = view::Wish::stop;
+  status.ordered = view::OrderKind::stop;
   status.sync_total_bytes = status.sync_results = status.sync_behind = 1;
   const JobId id{1, 1};
   const job::JobSpec spec;

@@ -11,7 +11,7 @@ namespace gpunode::jobs {
 namespace {
 
 using namespace std::chrono_literals;
-using job::OrderKind;
+using view::OrderKind;
 
 // Three nodes that know each other's keys: an owner, one that operates, one that only computes.
 class JobRights : public ::testing::Test {
@@ -48,10 +48,10 @@ class JobRights : public ::testing::Test {
     sign_as_owner(of(owner_), spec);
     return spec;
   }
-  job::SignedOrder order(const security::Identity& by, OrderKind kind = OrderKind::stop) {
+  view::SignedOrder order(const security::Identity& by, OrderKind kind = OrderKind::stop) {
     return signed_order(of(by), {.job = JobId{1, 2}, .kind = kind}, now_);
   }
-  Result<void> checked(const job::SignedOrder& order) {
+  Result<void> checked(const view::SignedOrder& order) {
     return check_order(of(other_), cluster_, job(), JobId{1, 2}, order, now_);
   }
 };
@@ -101,7 +101,7 @@ TEST_F(JobRights, the_owner_and_who_operates_order_and_nobody_else) {
 }
 
 TEST_F(JobRights, an_order_is_of_one_job_one_kind_and_one_time) {
-  job::SignedOrder changed = order(owner_);
+  view::SignedOrder changed = order(owner_);
   changed.kind = OrderKind::remove;
   EXPECT_FALSE(checked(changed));
   changed = order(owner_);
@@ -111,7 +111,7 @@ TEST_F(JobRights, an_order_is_of_one_job_one_kind_and_one_time) {
   changed = order(other_);
   changed.by = owner_.id();
   EXPECT_FALSE(checked(changed));
-  const job::SignedOrder old = order(owner_), removal = order(owner_, OrderKind::remove);
+  const view::SignedOrder old = order(owner_), removal = order(owner_, OrderKind::remove);
   now_ += 2h;
   EXPECT_FALSE(checked(old));
   EXPECT_TRUE(checked(removal));  // who was away hears it late
@@ -120,14 +120,14 @@ TEST_F(JobRights, an_order_is_of_one_job_one_kind_and_one_time) {
 }
 
 TEST_F(JobRights, an_order_comes_through_its_bytes_as_it_was) {
-  job::SignedOrder sent = order(owner_, OrderKind::resume_from);
-  const auto read = job::decode_order(job::encode(sent));
+  view::SignedOrder sent = order(owner_, OrderKind::resume_from);
+  const auto read = view::decode_order(view::encode(sent));
   ASSERT_TRUE(read);
   EXPECT_EQ(*read, sent);
-  EXPECT_FALSE(job::decode_order({}));
-  const Bytes bytes = job::encode(sent);
+  EXPECT_FALSE(view::decode_order({}));
+  const Bytes bytes = view::encode(sent);
   for (std::size_t cut = 0; cut < bytes.size(); ++cut)
-    EXPECT_FALSE(job::decode_order(ByteView(bytes).first(cut))) << cut;
+    EXPECT_FALSE(view::decode_order(ByteView(bytes).first(cut))) << cut;
 }
 
 TEST_F(JobRights, who_has_no_part_reads_only_if_it_observes) {

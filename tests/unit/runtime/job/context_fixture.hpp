@@ -11,7 +11,7 @@
 
 #include "runtime/job/detail/job_context.hpp"
 #include "tests/support/ids.hpp"
-#include "tests/support/twin_signer.hpp"
+#include "tests/support/twin_orders.hpp"
 
 namespace gpunode::job {
 
@@ -21,12 +21,20 @@ inline Digest digest(std::uint64_t value) {
   return {value, value};
 }
 
+// An order of who may give one in these tests; of two the one of the higher number counts.
+constexpr int kOwner = 100;
+inline view::SignedOrder ordered(view::OrderKind kind, std::int64_t number = 1,
+                                 std::uint64_t step = 0) {
+  return view::order_of({1, 1}, node(kOwner), kind, number, step);
+}
+
 // Of node 1, in a job of ten steps for three nodes.
 inline JobCore::Options context_options() {
   JobCore::Options options;
   options.self = {node(1), 1};
   options.signer = std::make_shared<view::TwinSigner>(node(1));
   options.job = {1, 1};
+  options.may_order = view::orders_of([](const NodeId& by) { return by == node(kOwner); });
   for (int i = 1; i <= 3; ++i) options.candidates.push_back(node(i));
   options.wanted_nodes = 3;
   options.total_steps = 10;
@@ -74,7 +82,7 @@ inline bool reports(const Actions& actions, std::string_view words) {
                      [&](const Report& one) { return one.text.find(words) != std::string::npos; });
 }
 
-class ContextTest : public testing::Test {
+class ContextTest : public ::testing::Test {
  protected:
   ContextTest() { pass(1h); }  // what never was is long ago
 
@@ -157,7 +165,9 @@ class ContextTest : public testing::Test {
     for (int i = 1; i <= 3; ++i) options.votes.view.acceptors.push_back(node(i));
     options.votes.view.tie = node(1);
     options.trust = {options.votes.view, std::make_shared<view::TwinSigner>(node(1)), false, {}};
-    options.compose = [](const auto&, bool) -> Result<view::View> {
+    options.hear = [](const auto&) { return view::Hearsay{}; };
+    options.follows = [](const auto&, const auto&, const auto&, bool) { return false; };
+    options.compose = [](const auto&, const auto&, bool) -> Result<view::View> {
       return Error{ErrorCode::unavailable, "no view is composed in these tests"};
     };
     options.freeze = [] { return view::Standing{}; };

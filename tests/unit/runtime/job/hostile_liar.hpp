@@ -8,7 +8,8 @@
 
 #include "runtime/base/block_digest.hpp"
 #include "runtime/base/rng.hpp"
-#include "tests/unit/runtime/job/context_fixture.hpp"
+#include "tests/support/twin_proofs.hpp"
+#include "tests/unit/runtime/job/proposal_fixture.hpp"
 
 namespace gpunode::job {
 
@@ -103,6 +104,7 @@ class Liar {
     next.base_step = chance(60) ? core_->committed() : std::min<std::uint64_t>(number(), 12);
     next.restores = chance(25);
     next.stopped = chance(8);
+    if (chance(20)) next.order = some_order();
     next.left_out = chance(20);
     next.state_digest = some_digest();
     next.result_digest = chance(50) ? Digest{} : some_digest();
@@ -116,6 +118,14 @@ class Liar {
       next.turns.push_back({next.view_id, std::min(next.base_step, core_->committed()),
                             1 + rng_.below(5), static_cast<view::Turn::Kind>(rng_.below(3))});
     return next;
+  }
+  // By whoever; some by who may.
+  view::SignedOrder some_order() {
+    view::SignedOrder order = view::order_of({1, 1}, chance(50) ? node(kOwner) : somebody(),
+                                             static_cast<view::OrderKind>(1 + rng_.below(5)),
+                                             static_cast<std::int64_t>(number() >> 2), number());
+    if (chance(30)) order.by = node(kOwner);
+    return order;
   }
   view::Standing standing() {
     view::Standing where;
@@ -132,8 +142,7 @@ class Liar {
     where.checkpoint = checkpoint();
     where.checkpoint_digest = some_digest();
     if (chance(20)) where.unreachable = some_nodes();
-    where.wish = static_cast<view::Wish>(chance(85) ? 0 : rng_.below(4));
-    where.resume_from = number();
+    if (chance(15)) where.order = some_order();
     where.plan = plan(core_->view().members.size());
     where.paces = words(core_->view().members.size() + 1);
     where.learners = some_nodes();
@@ -151,6 +160,30 @@ class Liar {
     const NodeId signer = chance(90) ? from : somebody();
     return {ballot_, view::TwinSigner(signer).sign(view::kVotePurpose, vote)};
   }
+  // Proven, now and then: by what all promise, or say to have accepted.
+  view::AcceptedView some_accepted(const NodeId& from) {
+    view::AcceptedView accepted{ballot(from), some_view()};
+    Promisers told;
+    for (const int n : {1, 2, 3})
+      if (chance(80)) told.push_back({node(n), standing()});
+    accepted.proof = view::proof_by(told, core_->view(), accepted.ballot);
+    accepted.proof.hearsay.witnesses = some_nodes();
+    for (const NodeId& node : some_nodes())
+      accepted.proof.hearsay.joining.push_back(
+          {{node, 1}, chance(50), checkpoint(), some_digest(), chance(50)});
+    if (chance(20))
+      accepted.proof.levels.insert(
+          accepted.proof.levels.begin(),
+          {accepted.ballot,
+           {view::told_by(node(2), core_->view(), accepted.ballot, standing(),
+                          view::Claim{ballot(from), accepted.view})}});
+    ProposalRules rules = rules_of(3, 10);
+    rules.tree = collective::Tree::of_slices(4);
+    rules.witnesses = accepted.proof.hearsay.witnesses;
+    auto follows = propose_view(rules, core_->view(), told, accepted.proof.hearsay.joining);
+    if (follows && chance(80)) accepted.view = std::move(*follows);
+    return accepted;
+  }
   JobBody vote(const NodeId& from) {
     switch (rng_.below(11)) {
       case 0:
@@ -158,14 +191,17 @@ class Liar {
       case 1:
       case 2:
       case 3: {
-        view::Promise promise{ballot_, {}, standing()};
-        if (chance(15)) promise.accepted = view::AcceptedView{ballot(from), some_view()};
-        return Vote{promise};
+        std::optional<view::AcceptedView> accepted;
+        if (chance(15)) accepted = some_accepted(from);
+        return Vote{view::promised_by(chance(95) ? from : somebody(), core_->view(), ballot_,
+                                      standing(), std::move(accepted))};
       }
       case 4:
         return Vote{view::Refuse{{1 + rng_.below(6), somebody()}}};
-      case 5:
-        return Vote{view::Accept{ballot(from), some_view()}};
+      case 5: {
+        view::AcceptedView asked = some_accepted(from);
+        return Vote{view::Accept{asked.ballot, std::move(asked.view), std::move(asked.proof)}};
+      }
       case 6:
         return Vote{accepted(from)};
       case 7:

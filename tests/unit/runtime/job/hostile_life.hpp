@@ -159,7 +159,7 @@ class HostileLife : private Liar {
         if (chance(20)) return input([&](Actions& out) { core_->request_leave(now_, 5s, out); });
         return input([&](Actions& out) { core_->request_join(now_, out); });
       case 5:
-        return input([&](Actions& out) { (void)core_->request_resume(now_, out); });
+        return input([&](Actions& out) { (void)core_->take_order(now_, some_order(), out); });
       default:
         core_->set_checkpoint(
             {core_->committed(), core_->state_digest(), {}, core_->view().history()});

@@ -4,6 +4,7 @@
 
 #include "runtime/base/rng.hpp"
 #include "tests/support/ids.hpp"
+#include "tests/support/twin_orders.hpp"
 #include "tests/support/twin_signer.hpp"
 
 namespace gpunode::job {
@@ -94,8 +95,7 @@ TEST(JobCodec, votes_come_back_whole) {
   standing.checkpoint = {{1, 5}, 30};
   standing.checkpoint_digest = {3, 4};
   standing.floor = {{{1, 5}, 20}, {node(1), node(3)}};
-  standing.wish = view::Wish::resume_from;
-  standing.resume_from = 20;
+  standing.order = view::order_of({1, 1}, node(1), view::OrderKind::resume_from, 3, 20);
   standing.met = 77;
   standing.unreachable = {node(3)};
   standing.learners = {node(4)};
@@ -106,6 +106,7 @@ TEST(JobCodec, votes_come_back_whole) {
   EXPECT_EQ(same.ballot, promise.ballot);
   EXPECT_EQ(same.accepted, promise.accepted);
   EXPECT_EQ(same.standing, promise.standing);
+  EXPECT_EQ(same.signature, promise.signature);
   const auto bare = back(Vote{view::Promise{{3, node(1)}, {}, standing}});
   EXPECT_FALSE(std::get<view::Promise>(bare.message).accepted);
 }

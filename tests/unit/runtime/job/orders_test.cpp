@@ -5,7 +5,7 @@
 namespace gpunode::job {
 namespace {
 
-using view::Wish;
+using view::OrderKind;
 
 class OrdersTest : public ContextTest {
  protected:
@@ -13,9 +13,10 @@ class OrdersTest : public ContextTest {
     enter({1, 2, 3});
     stand_at(5);
   }
-  void enter_stopped() {
+  void enter_stopped(const std::optional<view::SignedOrder>& order = {}) {
     view::View view = next_view({1, 2, 3});
     view.stopped = true;
+    view.order = order;
     install(view);
     orders_.on_view();
   }
@@ -35,11 +36,11 @@ class OrdersTest : public ContextTest {
 
 TEST_F(OrdersTest, nothing_is_due_without_an_order) {
   EXPECT_EQ(orders_.due(false), std::nullopt);
-  EXPECT_EQ(orders_.wish(), Wish::none);
+  EXPECT_FALSE(orders_.order());
 }
 
 TEST_F(OrdersTest, a_stop_waits_for_the_step_under_way_but_not_for_ever) {
-  orders_.take(Wish::stop);
+  orders_.take(ordered(OrderKind::stop));
   EXPECT_TRUE(orders_.due(false));
   EXPECT_FALSE(orders_.due(true));
   pass(19999ms);
@@ -49,45 +50,78 @@ TEST_F(OrdersTest, a_stop_waits_for_the_step_under_way_but_not_for_ever) {
 }
 
 TEST_F(OrdersTest, everything_else_is_due_at_once) {
-  orders_.take(Wish::resume);
+  orders_.take(ordered(OrderKind::resume));
   EXPECT_EQ(orders_.due(true), "it was ordered to go on");
-  orders_.take(Wish::resume_from, 4);
-  EXPECT_EQ(orders_.resume_from(), 4u);
+  orders_.take(ordered(OrderKind::resume_from, 2, 4));
   EXPECT_NE(orders_.due(true)->find("checkpoint of step 4"), std::string::npos);
 }
 
 TEST_F(OrdersTest, a_newer_order_takes_the_place_of_an_older_one) {
-  orders_.take(Wish::stop);
-  orders_.take(Wish::resume);
-  EXPECT_EQ(orders_.wish(), Wish::resume);
+  orders_.take(ordered(OrderKind::stop, 5));
+  const Result<void> older = orders_.may_be_taken(ordered(OrderKind::resume, 4));
+  ASSERT_FALSE(older);
+  EXPECT_EQ(older.error().code, ErrorCode::wrong_state);
+  EXPECT_NE(older.error().detail.find("clocks"), std::string::npos);
+  EXPECT_TRUE(orders_.may_be_taken(ordered(OrderKind::resume, 6)));
+  orders_.take(ordered(OrderKind::resume, 6));
+  EXPECT_TRUE(orders_.wants(OrderKind::resume));
+}
+
+TEST_F(OrdersTest, what_a_view_has_carried_out_is_not_taken_again) {
+  const view::SignedOrder stop = ordered(OrderKind::stop, 5);
+  ASSERT_TRUE(orders_.may_be_taken(stop));
+  enter_stopped(stop);
+  EXPECT_FALSE(orders_.may_be_taken(stop));
+  EXPECT_FALSE(orders_.may_be_taken(ordered(OrderKind::resume, 4)));
+  EXPECT_TRUE(orders_.may_be_taken(ordered(OrderKind::resume, 6)));
+}
+
+TEST_F(OrdersTest, whoever_has_a_part_may_not_order_for_that) {
+  const Result<void> of_member =
+      orders_.may_be_taken(view::order_of({1, 1}, node(2), OrderKind::stop, 7));
+  ASSERT_FALSE(of_member);
+  EXPECT_EQ(of_member.error().code, ErrorCode::permission_denied);
+  view::SignedOrder forged = ordered(OrderKind::stop, 7);
+  forged.kind = OrderKind::resume;
+  EXPECT_FALSE(orders_.may_be_taken(forged));
+  EXPECT_FALSE(orders_.may_be_taken(view::order_of({1, 2}, node(kOwner), OrderKind::stop, 7)))
+      << "of another job";
+}
+
+TEST_F(OrdersTest, an_order_that_nobody_may_give_any_more_is_dropped_and_told) {
+  orders_.take(ordered(OrderKind::stop));
+  orders_.drop_if_void(out_);
+  EXPECT_TRUE(orders_.order());
+  job_.options.may_order = view::orders_of([](const NodeId&) { return false; });
+  orders_.drop_if_void(out_);
+  EXPECT_FALSE(orders_.order());
+  EXPECT_TRUE(reports(out_, "is dropped"));
 }
 
 TEST_F(OrdersTest, the_view_that_carries_an_order_out_ends_it) {
-  orders_.take(Wish::stop);
+  const view::SignedOrder stop = ordered(OrderKind::stop);
+  orders_.take(stop);
   enter({1, 2, 3});
   orders_.on_view();
-  EXPECT_EQ(orders_.wish(), Wish::stop) << "that view goes on";
-  enter_stopped();
-  EXPECT_EQ(orders_.wish(), Wish::none);
+  EXPECT_TRUE(orders_.wants(OrderKind::stop)) << "that view goes on";
+  enter_stopped(stop);
+  EXPECT_FALSE(orders_.order());
 }
 
-TEST_F(OrdersTest, a_resumed_view_ends_the_wish_to_resume) {
-  enter_stopped();
-  orders_.take(Wish::resume);
-  enter_stopped();
-  EXPECT_EQ(orders_.wish(), Wish::resume);
-  view::View view = next_view({1, 2, 3});
-  view.stopped = false;
-  install(view);
-  orders_.on_view();
-  EXPECT_EQ(orders_.wish(), Wish::none);
+TEST_F(OrdersTest, a_view_that_carries_out_a_later_order_ends_the_earlier_one) {
+  enter_stopped(ordered(OrderKind::stop, 1));
+  orders_.take(ordered(OrderKind::resume, 2));
+  enter_stopped(ordered(OrderKind::stop, 1));
+  EXPECT_TRUE(orders_.wants(OrderKind::resume));
+  enter_stopped(ordered(OrderKind::stop, 3));
+  EXPECT_FALSE(orders_.order());
 }
 
 TEST_F(OrdersTest, whatever_view_comes_the_job_need_go_back_no_longer) {
-  orders_.take(Wish::resume_from, 4);
+  orders_.take(ordered(OrderKind::resume_from, 1, 4));
   enter({1, 2, 3});
   orders_.on_view();
-  EXPECT_EQ(orders_.wish(), Wish::none);
+  EXPECT_FALSE(orders_.order());
 }
 
 TEST_F(OrdersTest, a_stopped_view_is_told_once_when_the_state_is_in_place) {

@@ -6,6 +6,7 @@
 #include "runtime/collective/paced_plan.hpp"
 #include "runtime/job/view_proposal.hpp"
 #include "tests/support/ids.hpp"
+#include "tests/support/twin_orders.hpp"
 
 namespace gpunode::job {
 namespace {
@@ -270,8 +271,7 @@ TEST(Rollback, the_next_view_knows_of_the_floor_and_a_lower_one_after_a_person_l
   ASSERT_TRUE(next) << next.error().detail;
   EXPECT_EQ(next->floor, view.floor);
   Promiser wisher = with(2, 30);
-  wisher.standing.wish = view::Wish::resume_from;
-  wisher.standing.resume_from = 30;
+  wisher.standing.order = view::order_of({1, 1}, node(9), view::OrderKind::resume_from, 1, 30);
   const auto behind = propose_view(rules_of_one(), view, {wisher, with(3, 30)}, {});
   ASSERT_TRUE(behind) << behind.error().detail;
   EXPECT_EQ(behind->base_step, 30u);

@@ -277,21 +277,29 @@ TEST(ViewProposal, forming_takes_the_most_common_fingerprint) {
 
 TEST(ViewProposal, a_wish_to_stop_is_carried_out_and_lets_nobody_in) {
   auto wisher = at(2, 12, 12);
-  wisher.standing.wish = view::Wish::stop;
+  wisher.standing.order = ordered(view::OrderKind::stop, 3);
   const std::vector<Joining> joiners{{{node(7), 1}, true}};
   const auto next = propose_view(rules_of(4), current_of(2), {at(1, 12, 12), wisher}, joiners);
   ASSERT_TRUE(next);
   EXPECT_TRUE(next->stopped);
+  EXPECT_EQ(next->order, wisher.standing.order) << "others see by whose order";
   EXPECT_EQ(next->members.size(), 2u);
   const auto still = propose_view(rules_of(4), *next, {at(1, 12, 12), at(2, 12, 12)}, {});
   ASSERT_TRUE(still);
   EXPECT_TRUE(still->stopped) << "nobody has resumed it";
-  wisher.standing.wish = view::Wish::resume;
+  EXPECT_EQ(still->order, next->order);
+  wisher.standing.order = ordered(view::OrderKind::resume, 2);
+  const auto replayed = propose_view(rules_of(4), *next, {at(1, 12, 12), wisher}, {});
+  ASSERT_TRUE(replayed);
+  EXPECT_TRUE(replayed->stopped) << "an earlier order than the one that was carried out";
+  wisher.standing.order = ordered(view::OrderKind::resume, 4);
   auto other = at(1, 12, 12);
   other.standing.learners = wisher.standing.learners = {node(7)};
   const auto resumed = propose_view(rules_of(4), *next, {other, wisher}, joiners);
   ASSERT_TRUE(resumed);
   EXPECT_FALSE(resumed->stopped);
+  other.standing.order = ordered(view::OrderKind::stop, 5);
+  EXPECT_TRUE(propose_view(rules_of(4), *next, {other, wisher}, {})->stopped) << "the later one";
   EXPECT_EQ(resumed->members.size(), 3u);
 }
 
@@ -302,7 +310,7 @@ TEST(ViewProposal, a_stopped_job_is_taken_up_by_a_quorum_that_has_its_last_check
     auto one = at(number, 0, 0);
     one.standing.has_memory = false;
     one.standing.checkpoint = {{}, checkpoint};
-    one.standing.wish = view::Wish::resume;
+    one.standing.order = ordered(view::OrderKind::resume);
     return one;
   };
   EXPECT_FALSE(propose_view(rules_of(3), stopped, {restarted(1, 7), restarted(2, 7)}, {}))
@@ -317,9 +325,11 @@ TEST(ViewProposal, a_recovery_by_force_begins_a_generation_with_whoever_answers)
   ProposalRules rules = rules_of(3);
   rules.split_mark = 99;
   rules.split_kind = view::Turn::Kind::ordered;
+  rules.order = ordered(view::OrderKind::recover);
   const auto next = propose_view(rules, current_of(3), {at(3, 12, 13)}, {});
   ASSERT_TRUE(next);
   EXPECT_EQ(next->generation(), 1u);
+  EXPECT_EQ(next->order, rules.order);
   EXPECT_EQ(next->history(), (HistoryId{1, 99}));
   EXPECT_EQ(next->base_step, 13u) << "what it holds may have been committed by the others";
   EXPECT_EQ(next->acceptors, std::vector<NodeId>{node(3)});

@@ -1,8 +1,10 @@
-// What a voter refuses to vote for, whoever has gathered promises for it.
+// What a voter refuses to vote for by what it knows itself, whatever the promises are; by those see
+// proposal_rules_test.cpp.
 #include <optional>
 
 #include <gtest/gtest.h>
 
+#include "tests/support/broken_rules.hpp"
 #include "tests/unit/runtime/job/context_fixture.hpp"
 
 namespace gpunode::job {
@@ -10,7 +12,7 @@ namespace {
 
 // Node 1, which votes with nodes 2 and 3 in a view that goes on from step 5, with a durable
 // checkpoint of step 4.
-class VoteRules : public testing::Test {
+class VoteRules : public ::testing::Test {
  protected:
   VoteRules() {
     auto made = JobCore::create(context_options());
@@ -52,7 +54,8 @@ class VoteRules : public testing::Test {
     });
   }
   bool votes_for(const view::View& view) {
-    const view::Accept accept{{++round_, node(2)}, view};
+    const testing::BreakRule unproven("proposals_unproven");
+    const view::Accept accept{{++round_, node(2)}, view, {}};
     const Actions out = hear(core_->view().name(), Vote{accept});
     for (const auto& [to, vote] : sent<Vote>(out))
       if (std::holds_alternative<view::Accepted>(vote.message)) return true;
@@ -100,6 +103,36 @@ TEST_F(VoteRules, a_history_is_not_changed_in_passing) {
     v.restores = true;
     v.turns.push_back({v.view_id, 5, 9, view::Turn::Kind::split});
   }));
+}
+
+TEST_F(VoteRules, a_job_stops_and_goes_on_only_by_an_order_of_who_may_give_it) {
+  using view::OrderKind;
+  const auto stops_by = [this](const std::optional<view::SignedOrder>& order) {
+    return votes_if([&](view::View& v) { v.stopped = true, v.order = order; });
+  };
+  EXPECT_FALSE(stops_by({}));
+  EXPECT_FALSE(stops_by(view::order_of({1, 1}, node(2), OrderKind::stop, 5)));
+  EXPECT_FALSE(stops_by(ordered(OrderKind::resume, 5)));
+  EXPECT_FALSE(stops_by(ordered(OrderKind::recover, 5)));
+  view::SignedOrder later = ordered(OrderKind::stop, 5);
+  ++later.issued;
+  EXPECT_FALSE(stops_by(later));
+  EXPECT_TRUE(stops_by(ordered(OrderKind::stop, 5)));
+  EXPECT_FALSE(votes_if([](view::View& v) { v.order = ordered(OrderKind::stop, 5); }))
+      << "and does not stop";
+  EXPECT_TRUE(votes_if([](view::View& v) { v.order = ordered(OrderKind::resume, 5); }));
+}
+
+TEST_F(VoteRules, a_promise_of_an_order_that_nobody_may_give_is_counted) {
+  const auto refused = [this](const view::SignedOrder& order) {
+    const std::uint64_t before = core_->status(now_).refused_orders;
+    view::Standing where;
+    where.order = order;
+    hear(core_->view().name(), Vote{view::Promise{{1, node(1)}, {}, where, {}}});
+    return core_->status(now_).refused_orders - before;
+  };
+  EXPECT_EQ(refused(view::order_of({1, 1}, node(2), view::OrderKind::stop, 5)), 1u);
+  EXPECT_EQ(refused(ordered(view::OrderKind::stop, 5)), 0u);
 }
 
 TEST_F(VoteRules, the_durable_floor_the_arithmetic_and_the_rotation_stand) {

@@ -1,162 +1,8 @@
-#include "runtime/view/view_agreement.hpp"
-
-#include <memory>
-
-#include <gtest/gtest.h>
-
-#include "tests/support/ids.hpp"
-#include "tests/support/twin_signer.hpp"
+// Who is asked, who is waited for, and what decides a view.
+#include "tests/unit/runtime/view/view_agreement_fixture.hpp"
 
 namespace gpunode::view {
 namespace {
-
-using namespace std::chrono_literals;
-
-View first_view() {
-  View first;
-  first.acceptors = {node(1), node(2), node(3)};
-  first.tie = node(1);
-  return first;
-}
-
-// As a view is by now that all nodes have voted for.
-Votes votes_of(View view) {
-  view = decided_by(first_view(), std::move(view), {node(1), node(2), node(3)}).view;
-  return {view, {decided_by(first_view(), view, {node(1), node(2), node(3)})}, {}, {}, {}};
-}
-
-Votes votes_of(int acceptors) {
-  View view;
-  view.view_id = 3;
-  for (int i = 1; i <= acceptors; ++i) {
-    view.acceptors.push_back(node(i));
-    view.members.push_back({node(i), 1});
-  }
-  view.tie = node(1);
-  return votes_of(std::move(view));
-}
-
-// One acceptor whose disk answers when the test says so.
-struct Acceptor {
-  explicit Acceptor(int number, int of = 3, Votes votes = votes_of(3)) {
-    if (of != 3) votes = votes_of(of);
-    ViewAgreement::Options options;
-    options.self = node(number);
-    options.votes = std::move(votes);
-    options.trust = {first_view(), std::make_shared<TwinSigner>(node(number)), false, {}};
-    options.compose = [this](const std::vector<ViewAgreement::Promiser>& promisers, bool) {
-      composed_of = promisers.size();
-      View next = agreement->view();
-      next.view_id += 1;
-      next.previous = agreement->view().digest();
-      next.base_step = static_cast<std::uint64_t>(composed_of);
-      return Result<View>(next);
-    };
-    options.freeze = [this] {
-      ++freezes;
-      return Standing{};
-    };
-    options.suspected = [this](const NodeId& id) { return suspects.contains(id); };
-    agreement = std::make_unique<ViewAgreement>(std::move(options));
-  }
-  ViewAgreement::Effects say(const NodeId& from, const VoteMessage& message, Time now = Time{}) {
-    ViewAgreement::Effects out;
-    agreement->on_message(now, from, message, out);
-    return out;
-  }
-  ViewAgreement::Effects durable(std::uint64_t token, Time now = Time{}) {
-    ViewAgreement::Effects out;
-    agreement->on_persisted(now, token, out);
-    return out;
-  }
-  ViewAgreement::Effects tick(Time now) {
-    ViewAgreement::Effects out;
-    agreement->on_tick(now, out);
-    return out;
-  }
-  // Its turn has come, and node 2 hears it.
-  ViewAgreement::Effects propose(Time now) {
-    const ViewAgreement::Effects asked = tick(now);
-    for (const auto& [to, message] : asked.sends)
-      if (const auto* probe = std::get_if<Probe>(&message))
-        return say(node(2), Echo{probe->nonce}, now);
-    return asked;
-  }
-  std::unique_ptr<ViewAgreement> agreement;
-  std::set<NodeId> suspects;
-  std::size_t composed_of = 0;
-  int freezes = 0;
-};
-
-template <class T>
-const T* sent(const ViewAgreement::Effects& effects, std::size_t index = 0) {
-  if (index >= effects.sends.size()) return nullptr;
-  return std::get_if<T>(&effects.sends[index].second);
-}
-
-View next_view(const Acceptor& acceptor, std::uint64_t base) {
-  View next = acceptor.agreement->view();
-  next.view_id += 1;
-  next.previous = acceptor.agreement->view().digest();
-  next.base_step = base;
-  return next;
-}
-
-TEST(ViewAgreement, a_promise_freezes_at_once_and_leaves_only_when_it_is_durable) {
-  Acceptor acceptor(2);
-  const auto effects = acceptor.say(node(1), Prepare{{1, node(1)}});
-  EXPECT_TRUE(effects.sends.empty());
-  ASSERT_EQ(effects.persists.size(), 1u);
-  EXPECT_TRUE(acceptor.agreement->frozen());
-  EXPECT_EQ(acceptor.freezes, 1);
-  const auto votes = decode_votes(effects.persists[0].second);
-  ASSERT_TRUE(votes);
-  EXPECT_EQ(votes->promised, (Ballot{1, node(1)}));
-  const auto later = acceptor.durable(effects.persists[0].first);
-  ASSERT_NE(sent<Promise>(later), nullptr);
-  EXPECT_EQ(later.sends[0].first, node(1));
-}
-
-TEST(ViewAgreement, a_lower_ballot_is_refused) {
-  Acceptor acceptor(2);
-  acceptor.say(node(3), Prepare{{5, node(3)}});
-  const auto effects = acceptor.say(node(1), Prepare{{4, node(1)}});
-  ASSERT_NE(sent<Refuse>(effects), nullptr);
-  EXPECT_EQ(sent<Refuse>(effects)->promised.round, 5u);
-  const auto accept = acceptor.say(node(1), Accept{{4, node(1)}, next_view(acceptor, 7)});
-  EXPECT_NE(sent<Refuse>(accept), nullptr);
-  EXPECT_FALSE(acceptor.agreement->votes().accepted);
-}
-
-TEST(ViewAgreement, a_vote_survives_a_restart_and_is_told_to_the_next_proposer) {
-  Acceptor first(2);
-  auto effects = first.say(node(1), Accept{{2, node(1)}, next_view(first, 7)});
-  ASSERT_EQ(effects.persists.size(), 1u);
-  auto votes = decode_votes(effects.persists[0].second);
-  ASSERT_TRUE(votes);
-  Acceptor second(2, 3, *votes);
-  EXPECT_TRUE(second.agreement->frozen());
-  effects = second.say(node(3), Prepare{{3, node(3)}});
-  effects = second.durable(effects.persists[0].first);
-  ASSERT_NE(sent<Promise>(effects), nullptr);
-  ASSERT_TRUE(sent<Promise>(effects)->accepted);
-  EXPECT_EQ(sent<Promise>(effects)->accepted->view.base_step, 7u);
-}
-
-TEST(ViewAgreement, the_proposer_adopts_the_value_of_the_highest_ballot) {
-  Acceptor proposer(1);
-  proposer.agreement->want_change(Time{});
-  auto effects = proposer.propose(Time{} + 100ms);
-  effects = proposer.durable(effects.persists.at(0).first, Time{} + 100ms);
-  ASSERT_NE(sent<Prepare>(effects), nullptr);
-  const Ballot ballot = sent<Prepare>(effects)->ballot;
-  proposer.say(node(2), Promise{ballot, AcceptedView{{1, node(2)}, next_view(proposer, 4)}, {}});
-  effects = proposer.say(node(3),
-                         Promise{ballot, AcceptedView{{2, node(3)}, next_view(proposer, 5)}, {}});
-  ASSERT_NE(sent<Accept>(effects), nullptr);
-  EXPECT_EQ(sent<Accept>(effects)->view.base_step, 5u);
-  EXPECT_EQ(proposer.composed_of, 0u);
-}
 
 TEST(ViewAgreement, it_waits_for_the_unsuspected_and_no_longer_than_the_grace) {
   Acceptor proposer(1);
@@ -164,7 +10,7 @@ TEST(ViewAgreement, it_waits_for_the_unsuspected_and_no_longer_than_the_grace) {
   auto effects = proposer.propose(Time{} + 100ms);
   effects = proposer.durable(effects.persists.at(0).first, Time{} + 100ms);
   const Ballot ballot = sent<Prepare>(effects)->ballot;
-  effects = proposer.say(node(2), Promise{ballot, {}, {}}, Time{} + 110ms);
+  effects = proposer.say(node(2), promise_of(proposer, 2, ballot), Time{} + 110ms);
   EXPECT_TRUE(effects.sends.empty()) << "node 3 is not suspected and may still answer";
   effects = proposer.tick(Time{} + 1200ms);
   ASSERT_NE(sent<Accept>(effects), nullptr);
@@ -183,7 +29,7 @@ Asked ask_for_votes(Acceptor& proposer) {
   auto effects = proposer.propose(Time{} + 100ms);
   effects = proposer.durable(effects.persists.at(0).first, Time{} + 100ms);
   const Ballot ballot = sent<Prepare>(effects)->ballot;
-  return {ballot, proposer.say(node(2), Promise{ballot, {}, {}}, Time{} + 110ms)};
+  return {ballot, proposer.say(node(2), promise_of(proposer, 2, ballot), Time{} + 110ms)};
 }
 
 TEST(ViewAgreement, it_does_not_wait_for_the_suspected) {
@@ -318,11 +164,11 @@ TEST(ViewAgreement, messages_of_strangers_and_stolen_ballots_are_ignored) {
   Acceptor acceptor(2);
   auto effects = acceptor.say(node(3), Prepare{{9, node(1)}});  // not its own ballot
   EXPECT_TRUE(effects.sends.empty() && effects.persists.empty());
-  effects = acceptor.say(node(1), Accept{{1, node(1)}, votes_of(3).view});  // not the next view
+  effects = acceptor.say(node(1), Accept{{1, node(1)}, votes_of(3).view, {}});  // not the next view
   EXPECT_TRUE(effects.sends.empty() && effects.persists.empty());
   View of_others = next_view(acceptor, 9);
   of_others.previous.low ^= 1;  // the next one of another part of the job
-  effects = acceptor.say(node(1), Accept{{1, node(1)}, of_others});
+  effects = acceptor.say(node(1), Accept{{1, node(1)}, of_others, {}});
   EXPECT_TRUE(effects.sends.empty() && effects.persists.empty());
 }
 
@@ -361,12 +207,24 @@ TEST(ViewAgreement, the_vote_file_brings_back_every_field) {
   view.disagreed_step = 8;
   view.turns = {{2, 5, 55, Turn::Kind::rollback}, {3, 7, 66, Turn::Kind::ordered}};
   view.met = 9;
+  view.order = order_of(view.job, node(7), OrderKind::stop, 12);
   view.restores = true;
   view.floor = {{{1, 55}, 6}, {node(1)}};
   Votes votes = votes_of(view);
   votes.floor = {{{2, 66}, 9}, {node(2), node(3)}};
   votes.promised = {9, node(2)};
-  votes.accepted = AcceptedView{{8, node(3)}, votes.view};
+  Standing where;
+  where.plan = {0, 1, 1, 0};
+  where.paces = {7, 8, 9};
+  where.unreachable = {node(4)};
+  const Claim earlier{{2, node(2)}, votes_of(3).view};
+  Level level{{8, node(3)}, {told_by(node(1), votes.view, {8, node(3)}, where, earlier)}};
+  level.promises.push_back(
+      told_by(node(2), votes.view, {8, node(3)}, where, Claim{{3, node(2)}, votes.view}));
+  level.promises.push_back(told_by(node(3), votes.view, {8, node(3)}));
+  const Joining joining{{node(6), 3}, true, {{1, 55}, 6}, {3, 4}, true};
+  votes.accepted =
+      AcceptedView{{8, node(3)}, votes.view, {{level}, {{node(5)}, {joining}, {node(7)}}}};
   const auto back = decode_votes(encode_votes(votes));
   ASSERT_TRUE(back);
   EXPECT_EQ(back->view, votes.view);

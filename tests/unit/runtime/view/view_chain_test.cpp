@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/ids.hpp"
-#include "tests/support/twin_signer.hpp"
+#include "tests/support/twin_orders.hpp"
 
 namespace gpunode::view {
 namespace {
@@ -41,7 +41,7 @@ View split_after(const View& before, const std::vector<int>& members, Turn::Kind
 }
 
 // A job of nodes 1, 2 and 3, and what a node is told of it.
-class ViewChainTest : public testing::Test {
+class ViewChainTest : public ::testing::Test {
  protected:
   // Goes on with these members by the votes of those.
   void go_on(const std::vector<int>& members, const std::vector<int>& voters) {
@@ -201,14 +201,63 @@ TEST_F(ViewChainTest, a_part_goes_on_alone_where_the_job_lets_it_and_only_by_who
   trust_.parts_go_on = true;
   EXPECT_TRUE(is_proven(whole_, by(3, Turn::Kind::split)));
   EXPECT_FALSE(is_proven(whole_, by(8, Turn::Kind::split))) << "never had a part";
-  EXPECT_TRUE(is_proven(whole_, by(3, Turn::Kind::ordered)));
-  EXPECT_FALSE(is_proven(whole_, by(8, Turn::Kind::ordered)));
-  trust_.may_order = [](const NodeId& one) { return one == node(8); };
-  EXPECT_FALSE(is_proven(whole_, by(3, Turn::Kind::ordered)));
-  EXPECT_TRUE(is_proven(whole_, by(8, Turn::Kind::ordered)));
-  ViewChain forged = by(8, Turn::Kind::ordered);
+  EXPECT_FALSE(is_proven(whole_, by(3, Turn::Kind::ordered))) << "shows no order";
+}
+
+TEST_F(ViewChainTest, a_recovery_is_believed_for_the_order_that_it_carries) {
+  trust_.may_order = orders_of([](const NodeId& one) { return one == node(8); });
+  go_on({1, 2, 3}, {1, 2});
+  const auto told = [&](const std::optional<SignedOrder>& order, int signer = 3) {
+    View split = split_after(newest(), {3}, Turn::Kind::ordered);
+    split.order = order;
+    return ViewChain{decided_by(newest(), split, {node(signer)})};
+  };
+  const SignedOrder recover = order_of(trust_.first.job, node(8), OrderKind::recover, 5);
+  EXPECT_TRUE(is_proven(whole_, told(recover)));
+  EXPECT_FALSE(is_proven(whole_, told({})));
+  EXPECT_FALSE(is_proven(whole_, told(order_of(trust_.first.job, node(3), OrderKind::recover, 5))))
+      << "of one that may not";
+  EXPECT_FALSE(is_proven(whole_, told(order_of(trust_.first.job, node(8), OrderKind::stop, 5))));
+  EXPECT_FALSE(is_proven(whole_, told(order_of({9, 9}, node(8), OrderKind::recover, 5))))
+      << "of another job";
+  SignedOrder changed = recover;
+  changed.issued = 6;
+  EXPECT_FALSE(is_proven(whole_, told(changed)));
+  ViewChain forged = told(recover);
   forged[0].seals[0].signature[0] ^= std::byte{1};
   EXPECT_FALSE(is_proven(whole_, forged));
+}
+
+// It was carried out a while ago: whoever has seen that does not go back by it.
+TEST_F(ViewChainTest, an_order_recovers_a_job_once) {
+  trust_.may_order = orders_of([](const NodeId& one) { return one == node(8); });
+  go_on({1, 2, 3}, {1, 2});
+  const auto split = [&](std::int64_t number) {
+    View view = split_after(newest(), {3}, Turn::Kind::ordered);
+    view.order = order_of(trust_.first.job, node(8), OrderKind::recover, number);
+    return decided_by(newest(), view, {node(3)});
+  };
+  const DecidedView once = split(5);
+  ASSERT_TRUE(is_proven(whole_, {once}));
+  add(once);
+  EXPECT_FALSE(is_proven(whole_, {split(5)}));
+  EXPECT_FALSE(is_proven(whole_, {split(4)}));
+  EXPECT_TRUE(is_proven(whole_, {split(6)}));
+}
+
+// Else any participant of a job that goes on in parts could stop it, for the others.
+TEST_F(ViewChainTest, a_part_that_goes_on_by_itself_makes_up_no_order) {
+  trust_.parts_go_on = true;
+  trust_.may_order = orders_of([](const NodeId& one) { return one == node(8); });
+  go_on({1, 2, 3}, {1, 2});
+  const auto by = [&](int giver) {
+    View view = split_after(newest(), {3}, Turn::Kind::split);
+    view.stopped = true;
+    view.order = order_of(trust_.first.job, node(giver), OrderKind::stop, 5);
+    return ViewChain{decided_by(newest(), view, {node(3)})};
+  };
+  EXPECT_FALSE(is_proven(whole_, by(3)));
+  EXPECT_TRUE(is_proven(whole_, by(8)));
 }
 
 TEST_F(ViewChainTest, each_side_of_a_split_proves_its_view_to_the_other) {
@@ -237,12 +286,15 @@ TEST_F(ViewChainTest, each_side_of_a_split_proves_its_view_to_the_other) {
 }
 
 TEST_F(ViewChainTest, a_view_behind_a_split_is_believed_only_with_the_split) {
-  trust_.may_order = [](const NodeId& one) { return one == node(3); };
+  trust_.may_order = orders_of([](const NodeId& one) { return one == node(8); });
   go_on({1, 2, 3}, {1, 2});
-  const View split = split_after(newest(), {1, 2}, Turn::Kind::ordered);
+  View split = split_after(newest(), {1, 2}, Turn::Kind::ordered);
+  split.order = order_of(trust_.first.job, node(8), OrderKind::recover, 5);
   const DecidedView later = decided_by(split, after(split, {1, 2}), nodes_of({1, 2}));
   EXPECT_FALSE(is_proven(whole_, {later}));
-  EXPECT_FALSE(is_proven(whole_, {decided_by(newest(), split, {node(2)}), later}));
+  ViewChain unsigned_split{decided_by(newest(), split, {node(3)}), later};
+  unsigned_split[0].seals[0].signature[0] ^= std::byte{1};
+  EXPECT_FALSE(is_proven(whole_, unsigned_split));
   EXPECT_TRUE(is_proven(whole_, {decided_by(newest(), split, {node(3)}), later}));
 }
 

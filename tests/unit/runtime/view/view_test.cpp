@@ -63,6 +63,7 @@ TEST(View, its_digest_covers_every_field) {
   EXPECT_TRUE(differs([](View& v) { v.fingerprint.low = 1; }));
   EXPECT_TRUE(differs([](View& v) { v.restores = true; }));
   EXPECT_TRUE(differs([](View& v) { v.stopped = true; }));
+  EXPECT_TRUE(differs([](View& v) { v.order = SignedOrder{}; }));
   EXPECT_TRUE(differs([](View& v) { v.paces = {1}; }));
   EXPECT_TRUE(differs([](View& v) { v.floor.name.history.turn = 1; }));
   EXPECT_TRUE(differs([](View& v) { v.floor.name.history.mark = 1; }));

@@ -1,11 +1,12 @@
 // SignedOrder to and from its bytes (schemas/order.fbs).
 #include <algorithm>
+#include <tuple>
 
 #include "runtime/base/aligned_copy.hpp"
-#include "runtime/job/signed_order.hpp"
+#include "runtime/view/signed_order.hpp"
 #include "schemas/order_generated.h"
 
-namespace gpunode::job {
+namespace gpunode::view {
 
 namespace wire = gpunode::wire::order;
 
@@ -26,12 +27,17 @@ Bytes encode_with(const SignedOrder& order, ByteView signature) {
   return finished_bytes(builder);
 }
 
-ByteView view(const flatbuffers::Vector<std::uint8_t>* bytes) {
+ByteView bytes_of(const flatbuffers::Vector<std::uint8_t>* bytes) {
   if (!bytes) return {};
   return {reinterpret_cast<const std::byte*>(bytes->data()), bytes->size()};
 }
 
 }  // namespace
+
+bool is_later(const SignedOrder& order, const std::optional<SignedOrder>& than) {
+  return !than || std::tie(order.issued, order.by, order.signature) >
+                      std::tie(than->issued, than->by, than->signature);
+}
 
 Bytes SignedOrder::signed_bytes() const {
   return encode_with(*this, {});
@@ -48,8 +54,8 @@ Result<SignedOrder> decode_order(ByteView bytes) {
   flatbuffers::Verifier verifier(copy.data(), copy.size(), 4, 8);
   if (!wire::VerifyOrderBuffer(verifier)) return corrupted;
   const wire::Order* in = wire::GetOrder(copy.data());
-  const auto by = NodeId::from(view(in->by()));
-  const ByteView signature = view(in->signature());
+  const auto by = NodeId::from(bytes_of(in->by()));
+  const ByteView signature = bytes_of(in->signature());
   SignedOrder order{{in->job_high(), in->job_low()},
                     static_cast<OrderKind>(in->kind()),
                     in->step(),
@@ -64,4 +70,4 @@ Result<SignedOrder> decode_order(ByteView bytes) {
   return order;
 }
 
-}  // namespace gpunode::job
+}  // namespace gpunode::view

@@ -1,34 +1,34 @@
-#include "runtime/job/detail/standing_codec.hpp"
-
+// Standings to FlatBuffers and back.
 #include "runtime/base/wire_vector.hpp"
 #include "runtime/view/view_fields_codec.hpp"
 
-namespace gpunode::job {
+namespace gpunode::view {
 
-namespace wire = gpunode::wire::job;
 using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
-using view::from_wire;
-using view::to_wire;
 
 namespace {
 constexpr std::uint64_t kLongestLease = 60'000'000'000;  // nanoseconds
+
+Error corrupted(const std::string& what) {
+  return {ErrorCode::corrupted, "standing: " + what};
+}
 }  // namespace
 
-wire::Checkpoint checkpoint_to_wire(const view::CheckpointName& name, const Digest& digest) {
+wire::view::Checkpoint to_wire(const CheckpointName& name, const Digest& digest) {
   return {to_wire(name.history), name.step, to_wire(digest)};
 }
 
-view::CheckpointName name_from_wire(const wire::Checkpoint* from) {
+CheckpointName name_from_wire(const wire::view::Checkpoint* from) {
   if (!from) return {};
   return {from_wire(&from->history()), from->step()};
 }
 
-Digest digest_from_wire(const wire::Checkpoint* from) {
+Digest digest_from_wire(const wire::view::Checkpoint* from) {
   return from ? from_wire(&from->digest()) : Digest{};
 }
 
-Offset<wire::Standing> standing_to_wire(FlatBufferBuilder& out, const view::Standing& where) {
+Offset<wire::view::Standing> to_wire(FlatBufferBuilder& out, const Standing& where) {
   const auto unreachable = out.CreateVectorOfStructs(to_wire(where.unreachable));
   const auto plan = out.CreateVector(where.plan);
   const auto paces = out.CreateVector(where.paces);
@@ -37,18 +37,18 @@ Offset<wire::Standing> standing_to_wire(FlatBufferBuilder& out, const view::Stan
   const auto applied = to_wire(where.applied_result_digest);
   const auto held = to_wire(where.held_result_digest);
   const auto fingerprint = to_wire(where.fingerprint);
-  const auto checkpoint = checkpoint_to_wire(where.checkpoint, where.checkpoint_digest);
+  const auto checkpoint = to_wire(where.checkpoint, where.checkpoint_digest);
   const auto floor = to_wire(out, where.floor);
-  return wire::CreateStanding(out, where.boot, where.has_memory, where.leaving, where.finished,
-                              where.applied, where.held, &state, &applied, &held, &fingerprint,
-                              &checkpoint, unreachable, static_cast<std::uint8_t>(where.wish), plan,
-                              paces, learners, static_cast<std::uint64_t>(where.lease_left.count()),
-                              floor, where.resume_from, where.met);
+  const auto order = to_wire(out, where.order);
+  return wire::view::CreateStanding(
+      out, where.boot, where.has_memory, where.leaving, where.finished, where.applied, where.held,
+      &state, &applied, &held, &fingerprint, &checkpoint, unreachable, order, plan, paces, learners,
+      static_cast<std::uint64_t>(where.lease_left.count()), floor, where.met);
 }
 
-Result<view::Standing> standing_from_wire(const wire::Standing* from) {
+Result<Standing> from_wire(const wire::view::Standing* from) {
   if (!from) return corrupted("a promise without standing");
-  view::Standing where;
+  Standing where;
   where.boot = from->boot();
   where.has_memory = from->has_memory();
   where.leaving = from->leaving();
@@ -64,15 +64,17 @@ Result<view::Standing> standing_from_wire(const wire::Standing* from) {
   auto unreachable = from_wire(from->unreachable());
   if (!unreachable) return unreachable.error();
   where.unreachable = std::move(*unreachable);
-  if (from->wish() > static_cast<std::uint8_t>(view::Wish::resume_from))
-    return corrupted("a wish that this version does not know");
-  where.wish = static_cast<view::Wish>(from->wish());
+  auto order = from_wire(from->order());
+  if (!order) return order.error();
+  where.order = *order;
+  if (where.order && where.order->kind > OrderKind::resume_from)
+    return corrupted("an order that no promise carries");
   if (from->plan()) {
-    if (from->plan()->size() > view::kMaxSlices) return corrupted("a plan of too many slices");
+    if (from->plan()->size() > kMaxSlices) return corrupted("a plan of too many slices");
     where.plan.assign(from->plan()->begin(), from->plan()->end());
   }
   if (from->paces()) {
-    if (from->paces()->size() > view::kMaxMembers + 1) return corrupted("too many paces");
+    if (from->paces()->size() > kMaxMembers + 1) return corrupted("too many paces");
     if (!lies_aligned(from->paces())) return corrupted("misplaced paces");
     where.paces.assign(from->paces()->begin(), from->paces()->end());
   }
@@ -82,7 +84,6 @@ Result<view::Standing> standing_from_wire(const wire::Standing* from) {
   auto floor = from_wire(from->floor());
   if (!floor) return floor.error();
   where.floor = std::move(*floor);
-  where.resume_from = from->resume_from();
   where.met = from->met();
   if (from->lease_left() > kLongestLease) return corrupted("a lease without end");
   where.lease_left = Duration(static_cast<std::int64_t>(from->lease_left()));
@@ -91,4 +92,4 @@ Result<view::Standing> standing_from_wire(const wire::Standing* from) {
   return where;
 }
 
-}  // namespace gpunode::job
+}  // namespace gpunode::view

@@ -1,17 +1,20 @@
 // What a person orders of a job, under the signature of the node at which it was ordered, so that it
-// can be handed on: whoever carries it out, or tells others that it was carried out, shows it.
+// can be handed on: whoever carries it out, or tells others that it was carried out, shows it. A
+// promise carries the order that its node was given, and a view the last one that was carried out.
 // Plain value; wire form in schemas/order.fbs.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string_view>
 
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/base/result.hpp"
 
-namespace gpunode::job {
+namespace gpunode::view {
 
 enum class OrderKind : std::uint8_t { stop = 1, resume, resume_from, recover, remove };
 
@@ -30,8 +33,19 @@ struct SignedOrder {
 };
 inline constexpr std::string_view kOrderPurpose = "job order 1";
 
+// Of two orders about one job the one that counts. What a view has carried out is not later than
+// itself, so nobody has it carried out again.
+bool is_later(const SignedOrder& order, const std::optional<SignedOrder>& than);
+
+enum class OrderUse : std::uint8_t {
+  first,  // nobody has acted on it yet: it must not have expired
+  agreed  // others have
+};
+// Whether it is signed by who may give it. Fails with permission_denied.
+using MayOrder = std::function<Result<void>(const SignedOrder& order, OrderUse use)>;
+
 Bytes encode(const SignedOrder& order);
 // Checks form, not the signature. Fails with corrupted.
 Result<SignedOrder> decode_order(ByteView bytes);
 
-}  // namespace gpunode::job
+}  // namespace gpunode::view
