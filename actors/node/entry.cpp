@@ -120,11 +120,10 @@ Result<security::ClusterIdentity> found(const Entry& entry) {
   auto cluster = security::ClusterIdentity::init(files, entry.state.path(), entry.identity,
                                                  recovery->public_key());
   if (cluster)
-    log::warning("node",
-                 "founded a cluster; its recovery key is in " + path.string() +
-                     ": move it to a safe place off this machine. Whoever has it can found "
-                     "the cluster anew (`gpunode cluster refound`), and nobody else can once "
-                     "this node is lost");
+    log::info("node", "founded a cluster; its recovery key is in " + path.string() +
+                          ": move it to a safe place off this machine. Whoever has it can found "
+                          "the cluster anew (`gpunode cluster refound`), and nobody else can once "
+                          "this node is lost");
   return cluster;
 }
 
