@@ -68,7 +68,7 @@ Result<std::unique_ptr<Admissions>> Admissions::open(storage::FileSystem& files,
   auto list = std::make_unique<Admissions>(cluster);
   const storage::Path paths[] = {state_directory / "admissions",
                                  state_directory / "admissions.news"};
-  Credentials kept;
+  Credentials kept, news;
   for (const storage::Path& path : paths) {
     auto stored = detail::load_private(files, path, kFormat);
     if (!stored) return stored.error().within("the list of admitted nodes");
@@ -79,6 +79,7 @@ Result<std::unique_ptr<Admissions>> Admissions::open(storage::FileSystem& files,
     add_all(kept.link_keys, credentials->link_keys);
     add_all(kept.revocations, credentials->revocations);
     add_all(kept.sightings, credentials->sightings);
+    if (&path == &paths[1]) news = *std::move(credentials);
   }
   auto merged = list->believe(kept);
   if (!merged) return merged.error();
@@ -87,7 +88,7 @@ Result<std::unique_ptr<Admissions>> Admissions::open(storage::FileSystem& files,
     return {ErrorCode::corrupted, paths[0].string() + " holds a record that does not fit (" + why +
                                       "); move the file away and join anew"};
   }
-  list->news_ = {};
+  list->news_ = std::move(news);  // the next ones are written with them
   list->record_.emplace(files, paths[0], kFormat);
   list->news_record_.emplace(files, paths[1], kFormat);
   list->dirty_ = false;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <set>
 
 #include "tests/unit/runtime/security/join_world.hpp"
 
@@ -203,6 +204,26 @@ TEST(AdmissionUpkeep, is_the_same_after_a_restart_between_two_times_that_it_stor
   EXPECT_EQ((*again)->summary(), summary);
   EXPECT_FALSE((*again)->snapshot()->is_member(cluster.second.id(), kNow));
   EXPECT_TRUE((*again)->snapshot()->is_member(cluster.third.id(), kNow));
+}
+
+TEST(AdmissionUpkeep, loses_nothing_over_restarts_before_it_has_stored_all_once) {
+  Cluster cluster;
+  MemoryFileSystem files;
+  ASSERT_TRUE(files.create_folder("/state"));
+  std::set<NodeId> added;
+  for (const Peer* peer : {&cluster.founder, &cluster.second, &cluster.third, &cluster.fourth}) {
+    auto list = Admissions::open(files, "/state", cluster.id);
+    ASSERT_TRUE(list) << list.error().message();
+    for (const NodeId& before : added)
+      EXPECT_TRUE((*list)->snapshot()->is_member(before, kNow)) << "after the start of another";
+    const NodeId node = peer->id();
+    ASSERT_TRUE((*list)->merge(cluster.list.chain_of({&node, 1})));
+    added.insert(node);
+    files.crash();
+  }
+  const auto last = Admissions::open(files, "/state", cluster.id);
+  ASSERT_TRUE(last);
+  EXPECT_EQ((*last)->summary(), cluster.list.summary());
 }
 
 TEST(AdmissionUpkeep, bounds_what_one_node_can_put_out) {
