@@ -172,13 +172,13 @@ Written write(FlatBufferBuilder&, const StepMessage&) {
 
 // --- in ---
 
-Result<JobBody> read(const wire::Promise& from) {
+Result<JobBody> read(const wire::Promise& from, std::size_t frame_bytes) {
   view::Promise promise;
   promise.ballot = from_wire(from.ballot());
   if (from.accepted()) {
     auto accepted = from_wire(from.accepted());
     if (!accepted) return accepted.error();
-    auto proof = from_wire(from.accepted_proof(), *accepted);
+    auto proof = from_wire(from.accepted_proof(), *accepted, frame_bytes);
     if (!proof) return proof.error();
     promise.accepted = view::AcceptedView{from_wire(from.accepted_ballot()), std::move(*accepted),
                                           std::move(*proof)};
@@ -190,10 +190,10 @@ Result<JobBody> read(const wire::Promise& from) {
   return JobBody{Vote{std::move(promise)}};
 }
 
-Result<JobBody> read(const wire::Accept& from) {
+Result<JobBody> read(const wire::Accept& from, std::size_t frame_bytes) {
   auto view = from_wire(from.view());
   if (!view) return view.error();
-  auto proof = from_wire(from.proof(), *view);
+  auto proof = from_wire(from.proof(), *view, frame_bytes);
   if (!proof) return proof.error();
   return JobBody{Vote{view::Accept{from_wire(from.ballot()), std::move(*view), std::move(*proof)}}};
 }
@@ -257,11 +257,11 @@ Result<JobBody> read_body(const wire::JobFrame& frame, std::size_t frame_bytes,
     case wire::Body::Prepare:
       return read(*frame.body_as_Prepare());
     case wire::Body::Promise:
-      return read(*frame.body_as_Promise());
+      return read(*frame.body_as_Promise(), frame_bytes);
     case wire::Body::Refuse:
       return JobBody{Vote{view::Refuse{from_wire(frame.body_as_Refuse()->promised())}}};
     case wire::Body::Accept:
-      return read(*frame.body_as_Accept());
+      return read(*frame.body_as_Accept(), frame_bytes);
     case wire::Body::Accepted:
       return JobBody{Vote{view::Accepted{from_wire(frame.body_as_Accepted()->ballot()),
                                          from_wire(frame.body_as_Accepted()->signature())}}};

@@ -362,7 +362,7 @@ Result<Votes> decode_votes(ByteView bytes) {
   if (wire->accepted()) {
     auto accepted = from_wire(wire->accepted());
     if (!accepted) return accepted.error();
-    auto proof = from_wire(wire->accepted_proof(), *accepted);
+    auto proof = from_wire(wire->accepted_proof(), *accepted, bytes.size());
     if (!proof) return proof.error();
     votes.accepted =
         AcceptedView{from_wire(wire->accepted_ballot()), std::move(*accepted), std::move(*proof)};

@@ -60,8 +60,8 @@ Result<std::optional<SignedOrder>> from_wire(const WireBytes* order);
 Signature from_wire(const wire::view::Signature* signature);
 // Fails with corrupted: absent, over a limit, or what cannot be.
 Result<Standing> from_wire(const wire::view::Standing* from);
-// Likewise, but an absent one is empty.
-Result<Proof> from_wire(const wire::view::Proof* from, const View& next);
+// Likewise, but an absent one is empty. `bytes`: of all that it lies in.
+Result<Proof> from_wire(const wire::view::Proof* from, const View& next, std::size_t bytes);
 // `bytes`: of all that it lies in. Fails with corrupted: one of its views is, or there are too many
 // of anything.
 Result<ViewChain> from_wire(const WireChain* chain, std::size_t bytes);

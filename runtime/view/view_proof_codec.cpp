@@ -67,8 +67,12 @@ Offset<wire::view::Level> write(FlatBufferBuilder& out, const Level& level, cons
   return wire::view::CreateLevel(out, &ballot, promises_at, pacings_at, lists_at);
 }
 
-std::size_t bytes_in(const View& view) {
-  return sizeof view + view.members.size() * sizeof(Member) +
+// Of its lists, in memory as on the wire.
+std::size_t list_bytes(const View& view) {
+  static_assert(sizeof(Member) == sizeof(wire::view::Member));
+  static_assert(sizeof(NodeId) == sizeof(wire::view::NodeId));
+  static_assert(sizeof(Turn) == sizeof(wire::view::Turn));
+  return view.members.size() * sizeof(Member) +
          (view.acceptors.size() + view.sync_sources.size() + view.floor.holders.size()) *
              sizeof(NodeId) +
          view.turns.size() * sizeof(Turn) + view.plan.size() * sizeof(std::uint16_t) +
@@ -78,7 +82,7 @@ std::size_t bytes_in(const View& view) {
 // Reads one level after the other, and counts what it makes of them.
 class Reader {
  public:
-  explicit Reader(const View& next) : next_(next) {}
+  Reader(const View& next, std::size_t bytes) : next_(next), sent_(bytes) {}
 
   Result<Level> level(const wire::view::Level& from) {
     Level level{from_wire(from.ballot()), {}};
@@ -132,12 +136,15 @@ class Reader {
     if (!from.accepted_ballot()) return told;
     auto view = from.accepted() ? from_wire(from.accepted()) : Result<View>(next_);
     if (!view) return view.error();
-    bytes_ += bytes_in(*view);
+    const std::size_t lists = list_bytes(*view);
+    if (from.accepted() && !sent_.take(lists)) return corrupted("views that lie in one another");
+    bytes_ += sizeof(View) + lists;
     told.accepted = Claim{from_wire(from.accepted_ballot()), std::move(*view)};
     return told;
   }
 
   const View& next_;
+  WireBudget sent_;
   std::size_t bytes_ = 0;
 };
 
@@ -161,10 +168,10 @@ Offset<wire::view::Proof> to_wire(FlatBufferBuilder& builder, const Proof& proof
   return wire::view::CreateProof(builder, levels_at, witnesses_at, joining_at, barred_at);
 }
 
-Result<Proof> from_wire(const wire::view::Proof* from, const View& next) {
+Result<Proof> from_wire(const wire::view::Proof* from, const View& next, std::size_t bytes) {
   Proof proof;
   if (!from) return proof;
-  Reader reader(next);
+  Reader reader(next, bytes);
   if (from->levels())
     for (const wire::view::Level* one : *from->levels()) {
       auto level = reader.level(*one);

@@ -257,10 +257,13 @@ std::vector<Bytes> traces() {
 
 }  // namespace
 
+// A proof tells once what its promises share: plans and lists, but no views.
+constexpr std::size_t kProofBytes = std::size_t{8} << 20;
+
 std::vector<Target> job_targets() {
   return {
-      {"job_message", run_message, messages},
-      {"votes", run_votes, votes},
+      {"job_message", run_message, messages, kProofBytes},
+      {"votes", run_votes, votes, kProofBytes},
       {"job_manifest", run_manifest, manifests},
       {"job_order", run_order,
        [] {

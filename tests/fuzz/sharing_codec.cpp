@@ -26,13 +26,17 @@ Offset<flatbuffers::Vector<Offset<T>>> repeated(FlatBufferBuilder& builder, Offs
 
 using Voters = flatbuffers::Vector<const gpunode::wire::view::NodeId*>;
 
+// What is read as a view: with a member.
 Offset<gpunode::wire::view::View> view_of(FlatBufferBuilder& builder,
                                           const gpunode::wire::view::Digest& job,
                                           Offset<Voters> voters,
                                           const gpunode::wire::view::NodeId& tie) {
+  const std::vector<gpunode::wire::view::Member> one{{tie, 1}};
+  const auto members = builder.CreateVectorOfStructs(one);
   gpunode::wire::view::ViewBuilder view(builder);
   view.add_job(&job);
   view.add_view_id(3);
+  view.add_members(members);
   view.add_acceptors(voters);
   view.add_tie(&tie);
   return view.Finish();
