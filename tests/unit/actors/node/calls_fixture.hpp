@@ -30,19 +30,20 @@ class NotingLink final : public transport::Link {
   void set_peer(transport::PeerAddress) override {}
   void drop_peer(const NodeId&) override {}
   Result<void> send(const NodeId& to, Lane lane, transport::Message message) override {
-    if (message.payload.size() > transport::kMaxBulkPayloadBytes)
-      return {ErrorCode::invalid_argument, "over the limit"};
-    std::lock_guard lock(mutex_);
-    sent_.push_back({to, lane, std::move(message)});
-    changed_.notify_all();
-    return {};
+    return note({to, lane, std::move(message)});
   }
   Result<Lane> send_soon(const NodeId& to, transport::Message message) override {
     const Lane lane = message.payload.size() > (16u << 10) ? Lane::bulk : Lane::control;
-    if (auto sent = send(to, lane, std::move(message)); !sent) return sent.error();
-    std::lock_guard lock(mutex_);
-    sent_.back().soon = true;
+    if (auto sent = note({to, lane, std::move(message), true}); !sent) return sent.error();
     return lane;
+  }
+  Result<void> note(Sent sent) {
+    if (sent.message.payload.size() > transport::kMaxBulkPayloadBytes)
+      return {ErrorCode::invalid_argument, "over the limit"};
+    std::lock_guard lock(mutex_);
+    sent_.push_back(std::move(sent));
+    changed_.notify_all();
+    return {};
   }
   transport::LinkCounters counters(Lane) const override { return {}; }
   void close() override {}
