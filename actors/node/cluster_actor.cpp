@@ -31,7 +31,9 @@ struct State {
   std::map<NodeId, Admitted> admitted;
   std::set<NodeId> link_peers;  // told to the link
   bool snapshot_stale = true;
+  bool who_is_stale = false;  // in it: who lives
   bool peers_stale = false;
+  Time next_tick{};  // a tick that comes before is of a slower pace, and not minded
   Time peers_stored{};
   Time next_directory_tick{};
   Time next_look{};  // at the machine's addresses, and at whose time is over
@@ -84,7 +86,7 @@ void on_changed(Self* self, const membership::Changed& changed) {
                                : "is " + std::string(to_string(changed.state)) +
                                      (changed.reason.empty() ? "" : ": " + changed.reason);
   log::info("cluster", record.name + " (" + record.id.short_text() + ") " + news);
-  state.snapshot_stale = state.peers_stale = true;
+  state.snapshot_stale = state.who_is_stale = state.peers_stale = true;
   if (changed.state == PeerHealth::alive) {
     set_peer(self, record);
     carry_out(self, state.directory->on_peer_up(now(self), record.id));
@@ -94,6 +96,12 @@ void on_changed(Self* self, const membership::Changed& changed) {
   for (const caf::actor& subscriber : state.subscribers)
     self->send(subscriber,
                PeerChanged{record.id, record.incarnation.boot, changed.state, changed.reason});
+}
+
+void tick_next(Self* self) {
+  const Duration pause = self->state.swim->tick_interval();
+  self->state.next_tick = now(self) + pause;
+  self->delayed_send(self, pause, Tick{});
 }
 
 void carry_out(Self* self, membership::Actions actions) {
@@ -113,6 +121,8 @@ void carry_out(Self* self, membership::Actions actions) {
                                 "): its state directory was copied; stop one of the two");
     }
   }
+  // Where the first other has come, what is told to it does not wait for the pace of one alone.
+  if (self->state.next_tick > now(self) + self->state.swim->tick_interval()) tick_next(self);
 }
 
 // Whoever may be here can open a session, though its record has not come yet; whoever may not any
@@ -147,6 +157,7 @@ void on_admissions(Self* self) {
 void write_snapshot(Self* self) {
   State& state = self->state;
   state.snapshot_stale = false;
+  state.who_is_stale = false;
   std::vector<membership::MemberRecord> records{state.swim->self()};
   for (const auto& [id, member] : state.swim->members()) records.push_back(member.record);
   auto names = membership::display_names(records);
@@ -222,6 +233,11 @@ void tell_caught_up(Self* self) {
   std::exchange(state.options.on_caught_up, nullptr)();
 }
 
+// Who came or went is seen at once, the rest of what is new at the next tick.
+void show_news(Self* self) {
+  if (self->state.who_is_stale) write_snapshot(self);
+}
+
 void on_net(Self* self, const NetMessage& net) {
   State& state = self->state;
   ByteView body = net.message->body;
@@ -229,6 +245,7 @@ void on_net(Self* self, const NetMessage& net) {
     carry_out(self, state.swim->on_message(now(self), net.from, body));
   else if (net.message->topic == transport::Topic::directory)
     carry_out(self, state.directory->on_message(now(self), net.from, body));
+  show_news(self);
   tell_caught_up(self);
   leave_if_heard(self);
 }
@@ -237,6 +254,7 @@ void on_link(Self* self, const LinkChanged& link) {
   State& state = self->state;
   if (link.lane == transport::Lane::control)
     carry_out(self, state.swim->on_connection(now(self), link.peer, link.state));
+  show_news(self);
   for (const caf::actor& subscriber : state.subscribers) self->send(subscriber, link);
 }
 
@@ -264,8 +282,11 @@ void look_at_addresses(Self* self) {
 
 void on_tick(Self* self) {
   State& state = self->state;
+  constexpr Duration kEarly = std::chrono::milliseconds(1);  // timers may be
+  if (now(self) + kEarly < state.next_tick) return;
+  state.next_tick = {};
   carry_out(self, state.swim->on_tick(now(self)));
-  self->delayed_send(self, state.swim->tick_interval(), Tick{});
+  tick_next(self);
   if (state.leaving) return leave_if_heard(self);
   if (now(self) >= state.next_directory_tick) {
     state.next_directory_tick = now(self) + std::chrono::milliseconds(200);
@@ -315,7 +336,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ClusterActorOptions> options
   state.directory.emplace(id, boot, directory::DirectoryConfig{}, o.directory_signing, o.seed + 1,
                           now(self));
   write_snapshot(self);
-  self->delayed_send(self, state.swim->tick_interval(), Tick{});
+  tick_next(self);
   return {
       [self](const NetMessage& net) { on_net(self, net); },
       [self](const LinkChanged& link) { on_link(self, link); },
