@@ -69,9 +69,8 @@ Result<void> MeshLink::send(const NodeId& to, Lane lane, Message message) {
 
 Result<Lane> MeshLink::send_soon(const NodeId& to, Message message) {
   message.urgency = Urgency::high;
-  const bool is_long = message.payload.size() > detail::kShortBytes;
-  if (!is_long && bulk_->send_soon(to, message)) return Lane::bulk;
-  const Lane lane = is_long ? Lane::bulk : Lane::control;
+  const Lane lane = detail::lane_of_length(message);
+  if (lane == Lane::control && bulk_->send_soon(to, message)) return Lane::bulk;
   if (auto sent = send(to, lane, std::move(message)); !sent) return sent.error();
   return lane;
 }

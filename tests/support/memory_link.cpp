@@ -64,7 +64,7 @@ class MemoryLink final : public Link {
   }
 
   Result<Lane> send_soon(const NodeId& to, Message message) override {
-    const Lane lane = message.payload.size() > detail::kShortBytes ? Lane::bulk : Lane::control;
+    const Lane lane = detail::lane_of_length(message);
     if (auto sent = send(to, lane, std::move(message)); !sent) return sent.error();
     return lane;
   }

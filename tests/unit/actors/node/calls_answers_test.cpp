@@ -4,18 +4,20 @@
 namespace gpunode::node {
 namespace {
 
+// Counts those that have begun, which answer once they are released.
+CallHandler waiting_for(std::promise<void>& release, std::atomic<int>& entered) {
+  return [&entered, released = release.get_future().share()](const NodeId&, SharedBytes,
+                                                             CallReply reply) {
+    ++entered;
+    released.wait();
+    reply(SharedBytes{});
+  };
+}
+
 TEST_F(CallsTest, beyond_the_bound_of_the_handlers_are_refused_unrun) {
   std::promise<void> release;
-  auto released = release.get_future().share();
   std::atomic<int> entered{0};
-  publish(
-      "slow",
-      [&entered, released](const NodeId&, SharedBytes, CallReply reply) {
-        ++entered;
-        released.wait();
-        reply(SharedBytes{});
-      },
-      true);
+  publish("slow", waiting_for(release, entered), true);
   for (std::uint64_t asked = 0; asked < 2; ++asked)
     hear(peers_[0], transport::Topic::call, asked, CallHeader{"slow", 1000});
   while (entered < 2) std::this_thread::yield();
@@ -38,16 +40,8 @@ TEST_F(CallsTest, beyond_the_bound_of_the_handlers_are_refused_unrun) {
 
 TEST_F(CallsTest, that_nobody_waits_for_any_more_are_not_run) {
   std::promise<void> release;
-  auto released = release.get_future().share();
   std::atomic<int> entered{0};
-  publish(
-      "slow",
-      [&entered, released](const NodeId&, SharedBytes, CallReply reply) {
-        ++entered;
-        released.wait();
-        reply(SharedBytes{});
-      },
-      true);
+  publish("slow", waiting_for(release, entered), true);
   for (std::uint64_t asked = 0; asked < 2; ++asked)
     hear(peers_[0], transport::Topic::call, asked, CallHeader{"slow", 1000});
   while (entered < 2) std::this_thread::yield();

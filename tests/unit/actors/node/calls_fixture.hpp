@@ -11,7 +11,7 @@
 
 #include "actors/node/call_codec.hpp"
 #include "actors/node/calls.hpp"
-#include "runtime/transport/link.hpp"
+#include "runtime/transport/detail/limits.hpp"
 
 namespace gpunode::node {
 
@@ -33,7 +33,7 @@ class NotingLink final : public transport::Link {
     return note({to, lane, std::move(message)});
   }
   Result<Lane> send_soon(const NodeId& to, transport::Message message) override {
-    const Lane lane = message.payload.size() > (16u << 10) ? Lane::bulk : Lane::control;
+    const Lane lane = transport::detail::lane_of_length(message);
     if (auto sent = note({to, lane, std::move(message), true}); !sent) return sent.error();
     return lane;
   }

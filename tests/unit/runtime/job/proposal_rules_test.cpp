@@ -7,6 +7,7 @@
 
 #include "tests/support/broken_rules.hpp"
 #include "tests/support/twin_proofs.hpp"
+#include "tests/unit/runtime/job/at_once_disk.hpp"
 #include "tests/unit/runtime/job/proposal_fixture.hpp"
 
 namespace gpunode::job {
@@ -39,18 +40,7 @@ class ProposalRulesTest : public ::testing::Test {
   }
   template <class Input>
   Actions feed(Input input) {
-    Actions all, out;
-    input(out);
-    while (!out.empty()) {
-      Actions more;
-      for (const Action& one : out) {
-        all.push_back(one);
-        if (const auto* write = std::get_if<Persist>(&one))
-          core_->on_persisted(now_, write->token, more);
-      }
-      out = std::move(more);
-    }
-    return all;
+    return with_disk(*core_, now_, input);
   }
   Actions hear(int from, JobBody body) {
     return feed([&](Actions& out) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/broken_rules.hpp"
+#include "tests/unit/runtime/job/at_once_disk.hpp"
 #include "tests/unit/runtime/job/context_fixture.hpp"
 
 namespace gpunode::job {
@@ -35,18 +36,7 @@ class VoteRules : public ::testing::Test {
 
   template <class Input>
   Actions feed(Input input) {
-    Actions all, out;
-    input(out);
-    while (!out.empty()) {
-      Actions more;
-      for (const Action& one : out) {
-        all.push_back(one);
-        if (const auto* write = std::get_if<Persist>(&one))
-          core_->on_persisted(now_, write->token, more);
-      }
-      out = std::move(more);
-    }
-    return all;
+    return with_disk(*core_, now_, input);
   }
   Actions hear(const view::ViewName& in, JobBody body) {
     return feed([&](Actions& out) {
