@@ -89,6 +89,23 @@ void CheckpointShelf::lose(const Key& key, const Error& why) {
   lost_.push_back(std::move(told));
 }
 
+Result<void> CheckpointShelf::give_up(const view::CheckpointName& after,
+                                      const std::string& reason) {
+  auto keys = store_.list(options_.job);
+  if (!keys) return keys.error();
+  for (const Key& key : *keys) {
+    if (key.history != after.history || key.step <= after.step) continue;
+    auto aside = store_.set_aside(key, reason);
+    intact_.erase(key);
+    if (aside)
+      aside_.emplace(aside->path,
+                     DamagedCheckpoint{name_of(key), aside->path.string(), aside->reason});
+    else if (aside.error().code != ErrorCode::not_found)  // another hand took it
+      return aside.error();
+  }
+  return {};
+}
+
 // Reads every byte, unless that was done before.
 Result<job::Checkpoint> CheckpointShelf::check(const Key& key) {
   auto checkpoint = store_.open(key);

@@ -25,6 +25,9 @@ class CheckpointShelf {
   Result<std::string> write(const WriteCheckpoint& order);
   // The state of the newest checkpoint of this step.
   Result<SharedBytes> read(std::uint64_t step);
+  // Sets those of this history after that step aside, durably. Fails with io_error,
+  // permission_denied: some may have been.
+  Result<void> give_up(const view::CheckpointName& after, const std::string& reason);
   // The job's newest view, as known here: what its states came from goes before what did not.
   void follow(const view::View& view) { view_ = view; }
   // The newest one whose every byte is as it was written, and what was lost since the last call.

@@ -12,8 +12,6 @@
 #include "actors/job/send_order.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
-#include "runtime/base/rng.hpp"
-#include "runtime/job/exchange_mode.hpp"
 #include "runtime/job/job_codec.hpp"
 #include "runtime/job/job_core.hpp"
 
@@ -26,7 +24,6 @@ constexpr auto kSlowTick = std::chrono::seconds(1);  // of a job that is over
 constexpr auto kQuiet = std::chrono::seconds(3);     // and of which nobody has asked anything since
 constexpr auto kStandstill = std::chrono::seconds(3);  // of this process, which is worth a word
 constexpr auto kSparesEvery = std::chrono::milliseconds(500);
-constexpr auto kHeldFor = std::chrono::seconds(5);  // for BeginJob
 
 // Notes for `job trace` what took from `begin` until now.
 void record(Self* self, telemetry::SpanKind kind, std::uint64_t step, Time begin,
@@ -135,6 +132,12 @@ struct CarryOut {
   void operator()(const job::LostQuorum&) {
     self->send(self->state.options.supervisor, LostQuorum{self->state.options.id});
   }
+  void operator()(const job::GiveUpCheckpoints& order) { give_up_checkpoints(self, order); }
+  void operator()(const job::Incident& incident) {
+    warn(self, incident.text);
+    self->send(self->state.options.supervisor,
+               JobIncident{self->state.options.id, incident.event, incident.node});
+  }
   void operator()(const job::Recruit& recruit) {
     self->send(self->state.options.supervisor,
                RecruitWitness{self->state.options.id, recruit.node, self->state.refused});
@@ -152,20 +155,6 @@ struct CarryOut {
              now(self) - report.lasted);
   }
 };
-
-std::vector<NodeId> other_nodes(const ClusterSnapshot& cluster) {
-  std::vector<NodeId> others;
-  for (const NodeInfo& node : cluster.nodes)
-    if (!node.self) others.push_back(node.id);
-  return others;
-}
-
-// Forms the job once its submitter has answered its user; or when another member has begun, or the
-// submitter seems to be gone.
-void release(Self* self) {
-  self->state.options.held = false;
-  if (auto held = std::exchange(self->state.held, std::nullopt)) begin(self, held->first);
-}
 
 // A checkpoint is due after every n-th step and after the last.
 bool checkpoint_due(const job::JobSpec& spec, std::uint64_t step) {
@@ -379,66 +368,6 @@ void carry_out(Self* self, job::Actions& actions) {
     if (!self->state.core) return;  // failed on the way
     std::visit(CarryOut{self}, action);
   }
-}
-
-void begin(Self* self, const TrainerReady& ready) {
-  State& state = self->state;
-  if (state.options.held) {
-    state.held = {ready, now(self) + kHeldFor};
-    return;
-  }
-  if (state.options.finds_checkpoint) {
-    state.awaits_search = ready;
-    return;
-  }
-  JobActorOptions& options = state.options;
-  state.ledger.know_tokens(options.spec.train.batch * ready.tokens_per_sample *
-                           options.spec.inner_steps());
-  state.ledger.know_compute(
-      {.self = options.core.self.node,
-       .slice_flops = ready.slice_flops * static_cast<double>(options.spec.inner_steps()),
-       .peak_flops = ready.peak_flops});
-  if (!options.core.witness_only && !options.core.has_result && !options.spec.fingerprint.empty() &&
-      options.spec.fingerprint != ready.fingerprint.text())
-    return fail(self, {ErrorCode::unsupported,
-                       "this node computes other bits (" + ready.fingerprint_text +
-                           ") than the job's (" + options.spec.fingerprint_text +
-                           "): give the job nodes with the same instruction set and oneDNN"});
-  job::JobCore::Options core = options.core;
-  core.job = options.id;
-  core.candidates = options.spec.candidates;
-  core.wanted_nodes = options.spec.nodes;
-  core.min_nodes = options.spec.min_nodes;
-  core.goes_on_alone = options.spec.on_lost_quorum == "continue";
-  core.total_steps = options.spec.train.steps;
-  core.tree = job::tree_of(options.spec.train);
-  core.element_count = state.element_count = ready.element_count;
-  state.speculates = ready.speculates;
-  core.device_link = ready.forms_groups && options.spec.exchange.device_link == "auto" &&
-                     options.spec.exchange.mode == job::ExchangeMode::exact;
-  core.link_between_machines = core.link_between_machines && options.spec.bulk == "plain";
-  core.routing = job::facts_of(options.spec.exchange.mode).routing;
-  core.fingerprint = ready.fingerprint;
-  core.initial_state_digest = ready.initial_state;
-  core.state_bytes = state.state_bytes();
-  core.seed = mix(core.self.boot, options.id.low);
-  auto made = job::JobCore::create(std::move(core));
-  if (!made) return fail(self, made.error());
-  state.core.emplace(std::move(*made));
-  if (auto text = job::inexact_note(options.spec.exchange.mode); !text.empty()) note(self, text);
-  if (options.spec.on_lost_quorum == "continue")
-    note(self,
-         "on_lost_quorum is \"continue\": parts that cannot reach each other may go on apart, "
-         "and the work of one is given up when they meet");
-  if (!options.remark.empty()) note(self, options.remark);
-  options.core.has_result ? end(self) : set_phase(self, JobPhase::forming);
-  tell_what_was_found(self);
-  feed(self, [&](job::JobCore& c, Time t, job::Actions& out) {
-    c.set_hints(other_nodes(*options.cluster->read()));
-    c.on_start(t, out);
-    for (const CoreInput& input : std::exchange(state.early_peers, {})) input(c, t, out);
-    if (options.join) c.request_join(t, out);
-  });
 }
 
 }  // namespace actor

@@ -74,6 +74,12 @@ struct RecruitWitness {
 struct LostQuorum {
   JobId id;
 };
+// To the supervisor: to be audited.
+struct JobIncident {
+  JobId id;
+  std::string event;
+  NodeId node;
+};
 // The supervisor's answer, once it is audited.
 struct GoOnAlone {};
 

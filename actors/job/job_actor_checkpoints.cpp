@@ -64,6 +64,7 @@ void due_checkpoint(Self* self, std::uint64_t step, const Digest& digest) {
 void want_checkpoint(Self* self, std::uint64_t step, const collective::DataFingerprint& running,
                      const Digest& digest) {
   State& state = self->state;
+  if (state.core->gives_way()) return;  // its name would be taken for the other part's
   state.checkpoint_asked = step;
   const view::View& view = state.core->view();
   const HistoryId history = state.core->state_history().value_or(view.history());
@@ -79,6 +80,15 @@ void find_checkpoint(Self* self) {
   else if (auto votes = view::decode_votes(self->state.options.core.votes))
     view = std::move(votes->view);
   self->send(self->state.checkpoints, FindCheckpoint{std::move(view)});
+}
+
+void give_up_checkpoints(Self* self, const job::GiveUpCheckpoints& order) {
+  State& state = self->state;
+  state.checkpoints_wanted.clear();
+  state.disk.add(now(self), {DiskWork::search, 0, false});
+  self->send(state.checkpoints,
+             GiveUpCheckpoints{{order.history, order.after},
+                               "made by a part of the job that gave way to another one"});
 }
 
 // The newest one here may be of a part of the job that gave way: then an older one counts.
@@ -135,6 +145,10 @@ void on_found(Self* self, const CheckpointsFound& found) {
              ? std::string("no intact checkpoint of the job is left on this node")
              : "the newest intact checkpoint here is of step " + std::to_string(found.newest.step));
   if (state.options.finds_checkpoint) tell_what_is_gone(self, found);
+  if (found.gave_up && !*found.gave_up)
+    return fail(self, found.gave_up->error().within(
+                          "cannot set aside the checkpoints of the part that gives way"));
+  if (found.gave_up) feed(self, &job::JobCore::on_given_up, found.newest);
   const auto failed = std::exchange(state.restore_failed, std::nullopt);
   if (state.core) {
     feed(self, [&](job::JobCore& core, Time t, job::Actions& out) {

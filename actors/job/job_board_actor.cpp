@@ -304,6 +304,11 @@ caf::behavior behaviour(Self* self, std::shared_ptr<JobBoardOptions> options) {
       [self](const RecruitWitness& wanted) { recruit(self, wanted); },
       [self](const AskHistory& wanted) { ask_history(self, wanted); },
       [self](const LostQuorum& lost) { go_on_alone(self, lost.id); },
+      [self](const JobIncident& found) {
+        if (self->state.jobs.contains(found.id))
+          audit_job(self, found.id, found.event, {{"node", found.node.text()}},
+                    [](const Result<void>&) {});
+      },
       [self](const DeviceLost& lost) { on_device_lost(self, lost); },
       [self](const PeerChanged& peer) { tell_all(self, peer); },
       [self](const LinkChanged& link) { tell_all(self, link); },

@@ -233,9 +233,10 @@ void tell_caught_up(Self* self) {
   std::exchange(state.options.on_caught_up, nullptr)();
 }
 
-// Who came or went is seen at once, the rest of what is new at the next tick.
+// Who came or went is seen and stored at once, the rest of what is new at the next tick.
 void show_news(Self* self) {
   if (self->state.who_is_stale) write_snapshot(self);
+  store_peers(self);
 }
 
 void on_net(Self* self, const NetMessage& net) {

@@ -179,10 +179,23 @@ struct Report {
   Duration lasted{};   // of a stall that is over, else zero
   bool warns = false;  // somebody should look at this node
 };
-using Action =
-    std::variant<Send, Persist, Compute, SpeculativeUpdate, Apply, Committed, ReadState,
-                 InstallState, RestoreState, ViewInstalled, Paused, LostQuorum, Stopped, Recruit,
-                 SaveState, ReadSaved, KeepCopy, Left, Finished, Report, OpenGroup, CloseGroup>;
+// This node's part of the job is to give way to another: what the disk holds of this history after
+// that step is of no use to the job any more, and is to bear its name no longer, after a restart
+// neither. Answered with on_given_up; until then nothing of the job is saved (gives_way).
+struct GiveUpCheckpoints {
+  HistoryId history;
+  std::uint64_t after = 0;  // step
+};
+// What people have to find again later: to be told as a warning, and audited.
+struct Incident {
+  std::string event;  // in the audit log: voted_twice, part_yielded
+  NodeId node;        // who has voted twice; who formed the view that this part yields to
+  std::string text;
+};
+using Action = std::variant<Send, Persist, Compute, SpeculativeUpdate, Apply, Committed, ReadState,
+                            InstallState, RestoreState, ViewInstalled, Paused, LostQuorum, Stopped,
+                            Recruit, SaveState, ReadSaved, KeepCopy, Left, Finished, Report,
+                            OpenGroup, CloseGroup, GiveUpCheckpoints, Incident>;
 using Actions = std::vector<Action>;
 
 // The driver's answer to Compute, whole or range by range.

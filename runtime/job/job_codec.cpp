@@ -95,7 +95,9 @@ Written write(FlatBufferBuilder& out, const ViewNotice& body) {
 }
 Written write(FlatBufferBuilder& out, const ViewAsk& body) {
   const auto history = to_wire(body.proven.history);
-  return written(wire::Body::ViewAsk, wire::CreateViewAsk(out, &history, body.proven.view_id));
+  const auto digest = to_wire(body.digest);
+  return written(wire::Body::ViewAsk,
+                 wire::CreateViewAsk(out, &history, body.proven.view_id, &digest));
 }
 Written write(FlatBufferBuilder& out, const JoinAsk& body) {
   const auto fingerprint = to_wire(body.fingerprint);
@@ -178,7 +180,8 @@ Result<JobBody> read(const wire::Promise& from, std::size_t frame_bytes) {
   if (from.accepted()) {
     auto accepted = from_wire(from.accepted());
     if (!accepted) return accepted.error();
-    auto proof = from_wire(from.accepted_proof(), *accepted, frame_bytes);
+    view::ProofBudget budget(frame_bytes);
+    auto proof = from_wire(from.accepted_proof(), *accepted, budget);
     if (!proof) return proof.error();
     promise.accepted = view::AcceptedView{from_wire(from.accepted_ballot()), std::move(*accepted),
                                           std::move(*proof)};
@@ -193,7 +196,8 @@ Result<JobBody> read(const wire::Promise& from, std::size_t frame_bytes) {
 Result<JobBody> read(const wire::Accept& from, std::size_t frame_bytes) {
   auto view = from_wire(from.view());
   if (!view) return view.error();
-  auto proof = from_wire(from.proof(), *view, frame_bytes);
+  view::ProofBudget budget(frame_bytes);
+  auto proof = from_wire(from.proof(), *view, budget);
   if (!proof) return proof.error();
   return JobBody{Vote{view::Accept{from_wire(from.ballot()), std::move(*view), std::move(*proof)}}};
 }
@@ -271,7 +275,8 @@ Result<JobBody> read_body(const wire::JobFrame& frame, std::size_t frame_bytes,
       return read(*frame.body_as_ViewNotice(), frame_bytes);
     case wire::Body::ViewAsk:
       return JobBody{ViewAsk{
-          {from_wire(frame.body_as_ViewAsk()->proven()), frame.body_as_ViewAsk()->proven_id()}}};
+          {from_wire(frame.body_as_ViewAsk()->proven()), frame.body_as_ViewAsk()->proven_id()},
+          from_wire(frame.body_as_ViewAsk()->digest())}};
     case wire::Body::JoinAsk:
       return read(*frame.body_as_JoinAsk());
     case wire::Body::JoinRefused:
@@ -374,7 +379,7 @@ Result<JobMessage> decode_message(ByteView body, SharedBytes payload, const JobI
   }
   const Bytes aligned = to_bytes(body);
   const auto* data = reinterpret_cast<const std::uint8_t*>(aligned.data());
-  flatbuffers::Verifier verifier(data, aligned.size(), 8, view::kMaxTables);
+  flatbuffers::Verifier verifier(data, aligned.size(), 10, view::kMaxTables);
   if (aligned.size() < 16 || !wire::VerifyJobFrameBuffer(verifier))
     return corrupted("not a frame of this protocol");
   const wire::JobFrame& frame = *wire::GetJobFrame(data);

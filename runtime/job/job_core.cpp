@@ -254,6 +254,12 @@ void JobCore::on_checkpoint_lost(Time now, const view::CheckpointName& lost,
       "the checkpoint of step " + std::to_string(lost.step) + " on this node is damaged", out);
 }
 
+void JobCore::on_given_up(Time now, const Checkpoint& newest_intact, Actions& out) {
+  state_->job.now = now;
+  state_->on_given_up(newest_intact, out);
+  state_->set_phase();
+}
+
 void JobCore::set_hints(std::vector<NodeId> nodes) {
   state_->job.hints = std::move(nodes);
 }
@@ -311,6 +317,10 @@ collective::DataFingerprint JobCore::running_data_fingerprint() const {
 Digest JobCore::state_digest() const {
   return state_->job.progress.state_digest();
 }
+bool JobCore::gives_way() const {
+  return state_->forks.gives_way();
+}
+
 const Checkpoint& JobCore::checkpoint() const {
   return state_->job.checkpoint;
 }

@@ -209,6 +209,8 @@ class JobCore {
   // which counts what is really there.
   void on_checkpoint_lost(Time now, const view::CheckpointName& lost,
                           const Checkpoint& newest_intact, Actions& out);
+  // The answer to GiveUpCheckpoints: what is left, step 0 for none.
+  void on_given_up(Time now, const Checkpoint& newest_intact, Actions& out);
   // Nodes that may know the job: where JOIN and questions go when the members are unknown.
   void set_hints(std::vector<NodeId> nodes);
   // Nodes of the cluster that are up, whatever they do in this job: whom to ask to be a witness.
@@ -247,7 +249,8 @@ class JobCore {
   collective::DataFingerprint running_data_fingerprint() const;  // over steps 1..committed()
   // Of the state here; none if that belongs to no history of the view.
   std::optional<HistoryId> state_history() const;
-  Digest state_digest() const;           // of the newest state that is in place
+  Digest state_digest() const;  // of the newest state that is in place
+  bool gives_way() const;  // to another part of the job, as soon as GiveUpCheckpoints is answered
   const Checkpoint& checkpoint() const;  // the newest intact one on this node's disk
 
  private:

@@ -8,7 +8,7 @@
 
 namespace gpunode::job {
 
-void JobCore::State::install(view::ViewChain chain, Actions& out) {
+void JobCore::State::install(view::ViewChain chain, Actions& out, bool yields) {
   const view::View before = job.view();
   const bool had_result = job.holds_result();
   const Time wanted_since =
@@ -29,8 +29,8 @@ void JobCore::State::install(view::ViewChain chain, Actions& out) {
   paused_for.clear();
   phase_since = job.now;  // what it waits for from now on is another wait
   end_told.clear();
-  if (rival == view.met) rival = 0;
-  const bool turned = view.history() != before.history();
+  if (forks.rival() == view.met) forks.meet(0);
+  const bool turned = view.history() != before.history() || yields;
   if (turned) job.through = job.through || had_result;
 
   const bool redo = view.owner_rotation != before.owner_rotation || turned;

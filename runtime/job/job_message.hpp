@@ -45,6 +45,7 @@ struct ViewNotice {
 };
 struct ViewAsk {
   view::ViewName proven;  // the newest one of which the sender has the proof
+  Digest digest{};        // of it: two of one name may have been decided (double_vote.hpp)
 };
 // Asks to come in, as a learner at first; repeated until the sender is a member that holds the state.
 struct JoinAsk {

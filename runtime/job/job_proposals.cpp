@@ -20,6 +20,10 @@ Result<view::View> JobCore::State::propose(ProposalRules rules, Promisers heard,
   rules.min_nodes = job.options.min_nodes;
   rules.total_steps = job.options.total_steps;
   rules.witnesses = hearsay.witnesses;
+  for (const NodeId& node : rules.put_out) {
+    std::erase(rules.witnesses, node);
+    std::erase_if(heard, [&](const view::Promiser& one) { return one.node == node; });
+  }
   for (view::Promiser& one : heard) {
     const auto& barred = hearsay.barred;
     const bool is_barred = std::find(barred.begin(), barred.end(), one.node) != barred.end();
@@ -50,6 +54,7 @@ Result<view::View> JobCore::State::compose(const Promisers& promisers, const vie
                                            bool forced) const {
   const view::View& view = job.view();
   ProposalRules rules;
+  rules.put_out = put_out();
   if (forced) {
     const Digest origin = view.digest();
     const std::uint64_t self = mix(digest_of(job.self().value).low, job.options.self.boot);
@@ -83,7 +88,10 @@ bool JobCore::State::follows(const Promisers& promisers, const view::Hearsay& he
         taken ? job.may_order(*order, view::OrderUse::agreed).has_value() : fresh && counts(*order);
     if (!heeded) order.reset();
   }
-  const Result<view::View> expected = propose({}, std::move(heard), hearsay);
+  if (!may_put_out(next.put_out, fresh)) return false;
+  ProposalRules rules;
+  rules.put_out = next.put_out;
+  const Result<view::View> expected = propose(std::move(rules), std::move(heard), hearsay);
   return expected && *expected == next;
 }
 

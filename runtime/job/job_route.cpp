@@ -54,6 +54,8 @@ void JobCore::State::route(const NodeId& from, const JobMessage& message, Action
     // A job that is finished is not done again in another history.
     return job.finished && !one_history ? answer(from, out) : on_notice(from, *notice, out);
   }
+  const auto* asked = std::get_if<ViewAsk>(&message.body);
+  if (asked && parts_from(*asked)) return news.tell_newest(from, out);
   news.on_message(from, theirs);
   if (heard) route_state(from, message, out);
   if (theirs == ours) return heard ? route_in_view(from, message, out) : void();
@@ -151,6 +153,8 @@ void JobCore::State::on_join(const NodeId& from, const JobMessage& message, cons
                              Actions& out) {
   const view::View& view = job.view();
   const bool same_view = message.view == view.name();
+  if (std::find(view.put_out.begin(), view.put_out.end(), from) != view.put_out.end())
+    return job.send(from, JoinRefused{"it has voted twice and was put out of the job"}, out);
   const Joiners::Answer noted = joiners.on_join(from, message.boot, same_view, ask, out);
   if (noted == Joiners::Answer::old || noted == Joiners::Answer::refused) return;
   if (noted == Joiners::Answer::new_life) job.peers.on_bytes(from);  // it dials anew

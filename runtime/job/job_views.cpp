@@ -44,7 +44,7 @@ view::Standing JobCore::State::standing() const {
     where.plan = steps.plan().slices().owner;
     where.paces = steps.plan().paces().to_words();
   }
-  where.met = rival;
+  where.met = forks.rival();
   where.checkpoint = job.checkpoint.name();
   where.checkpoint_digest = job.checkpoint.state_digest;
   where.lease_left = lease.granted();
@@ -98,6 +98,9 @@ void JobCore::State::on_hint(const NodeId& from, const FreezeHint& hint, Actions
 void JobCore::State::watch_members(Actions& out) {
   const view::View& view = job.view();
   if (job.is_changing() || view.stopped) return;
+  for (const NodeId& node : forks.double_voters())
+    if (view.has_part(node) && view.is_acceptor(job.self()))
+      return change_view("node " + node.short_text() + " has voted twice and is put out", out);
   if (!job.member) {
     // A voter of an earlier life: if its fellows are no better off, it has to start by itself. A
     // witness leaves it to the members, as long as there is one.
@@ -160,11 +163,15 @@ void JobCore::State::on_commit_boundary(Actions& out) {
 
 void JobCore::State::gossip(Actions& out) {
   if (!news.is_gossip_due()) return;
+  show_evidence(out);
   const view::View& view = job.view();
-  std::set<NodeId> others(job.hints.begin(), job.hints.end());
-  for (const NodeId& node : job.peers.known()) others.insert(node);
+  const bool may_be_split = job.options.goes_on_alone || view.generation() > 0;
+  std::set<NodeId> others;
+  if (may_be_split) others.insert(job.hints.begin(), job.hints.end());
+  for (const NodeId& node : job.peers.known())
+    if (may_be_split || job.peers.had_part(node)) others.insert(node);
   for (const NodeId& node : others)
-    if (!view.has_part(node)) answer(node, out);
+    if (!view.has_part(node)) may_be_split ? answer(node, out) : news.ask(node, out);
 }
 
 void JobCore::State::carry_out(view::ViewAgreement::Effects& effects, Actions& out) {
@@ -242,7 +249,8 @@ void JobCore::State::on_notice(const NodeId& from, const ViewNotice& notice, Act
   const view::View& view = job.view();
   if (notice.chain.empty()) return;
   const view::View& next = notice.chain.back().view;
-  if (next.job != job.options.job || next.name() == view.name()) return;
+  if (next.job != job.options.job || on_fork(from, notice.chain, out)) return;
+  if (next.name() == view.name()) return;
   const view::Precedence precedence = view::precedence(next, view);
   if (precedence == view::Precedence::ours) {
     if (next.history() != view.history()) news.tell(from, false, out);
@@ -273,7 +281,7 @@ bool JobCore::State::is_astray() const {
 void JobCore::State::meet(const NodeId& from, const view::View& theirs, Actions& out) {
   const std::uint64_t mark = view::parted_by(theirs, job.view());
   if (job.view().met != mark) {
-    rival = mark;
+    forks.meet(mark);
     if (job.member && job.state_ready)
       change_view("another part of the job was met, which went on by itself", out);
   }

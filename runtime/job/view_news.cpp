@@ -14,6 +14,7 @@ constexpr Duration kGossipEvery = std::chrono::milliseconds(2000);
 constexpr Duration kTellRefusalEvery = std::chrono::seconds(10);
 constexpr Duration kDeafFor = std::chrono::milliseconds(100);
 constexpr std::size_t kMostAhead = 4096;
+constexpr std::size_t kNewest = 9;  // that a chain has whole
 }  // namespace
 
 void ViewNews::on_view() {
@@ -53,6 +54,15 @@ std::optional<view::ViewChain> ViewNews::on_told(const NodeId& from, const view:
   return std::nullopt;
 }
 
+void ViewNews::tell_newest(const NodeId& to, Actions& out) {
+  Peer& peer = peers_[to];
+  if (peer.told != Time{} && job_.now < peer.told + kTellEvery) return;
+  peer.told = job_.now;
+  const view::ViewChain& chain = job_.agreement.votes().chain;
+  const auto first = chain.end() - static_cast<std::ptrdiff_t>(std::min(chain.size(), kNewest));
+  job_.send(to, ViewNotice{{first, chain.end()}}, out);
+}
+
 void ViewNews::on_ask(const NodeId& from, const ViewAsk& ask) {
   peers_[from].proven = ask.proven;
 }
@@ -62,15 +72,15 @@ void ViewNews::ask(const NodeId& from, Actions& out) {
   if (job_.now < peer.asked + kAskPeerEvery) return;
   peer.asked = job_.now;
   const view::View& proven = ahead_.empty() ? job_.view() : ahead_.back().view;
-  job_.send(from, ViewAsk{proven.name()}, out);
+  job_.send(from, ViewAsk{proven.name(), proven.digest()}, out);
 }
 
 void ViewNews::ask_tick(Actions& out) {
   if (!job_.is_changing()) asked_ = job_.now;
   if (!job_.is_changing() || job_.now < asked_ + kAskEvery) return;
   asked_ = job_.now;
-  for (const NodeId& node : job_.everybody_and_hints())
-    job_.send(node, ViewAsk{job_.view().name()}, out);
+  const ViewAsk ask{job_.view().name(), job_.view().digest()};
+  for (const NodeId& node : job_.everybody_and_hints()) job_.send(node, ask, out);
 }
 
 bool ViewNews::tells_refusal() {
@@ -80,8 +90,7 @@ bool ViewNews::tells_refusal() {
 }
 
 bool ViewNews::is_gossip_due() {
-  const bool may_be_split = job_.options.goes_on_alone || job_.view().generation() > 0;
-  if (!may_be_split || !job_.member || job_.now < gossiped_ + kGossipEvery) return false;
+  if (!job_.member || job_.now < gossiped_ + kGossipEvery) return false;
   gossiped_ = job_.now;
   return true;
 }
@@ -102,7 +111,8 @@ bool ViewNews::all_know() const {
 
 void ViewNews::ask_members(Actions& out) const {
   for (const view::Member& one : job_.view().members)
-    if (!knows(one.node)) job_.send(one.node, ViewAsk{job_.view().name()}, out);
+    if (!knows(one.node))
+      job_.send(one.node, ViewAsk{job_.view().name(), job_.view().digest()}, out);
 }
 
 }  // namespace gpunode::job

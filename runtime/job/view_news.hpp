@@ -27,6 +27,8 @@ class ViewNews {
   void on_message(const NodeId& from, const view::ViewName& theirs);
   // The view of this node, and how it was decided; `always`: also if it was told a moment ago.
   void tell(const NodeId& to, bool always, Actions& out);
+  // All that this node has the whole of, for who may have gone another way.
+  void tell_newest(const NodeId& to, Actions& out);
   // The chain of this node that ends with the view told; nothing if that is not proven yet. Who
   // tells what brings nobody on is not heard for a moment: signatures cost time.
   std::optional<view::ViewChain> on_told(const NodeId& from, const view::ViewChain& told,

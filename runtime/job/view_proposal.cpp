@@ -411,10 +411,14 @@ bool leaves_out(const ProposalRules& rules, const View& current, const Base& bas
 
 Result<View> propose_view(const ProposalRules& rules, const View& current, const Promisers& told,
                           const std::vector<Joining>& asking) {
-  const std::vector<Joining> learners = what_can_be(rules, asking);
+  std::vector<Joining> learners = what_can_be(rules, asking);
+  std::erase_if(learners, [&](const Joining& one) {
+    return std::ranges::find(rules.put_out, one.member.node) != rules.put_out.end();
+  });
   const Promisers promisers = what_can_be(rules, current, told);
   const auto order = ordered_since(rules, current, promisers);
   View next = begun_from(current, promisers, order);
+  next.put_out = rules.put_out;
   std::optional<Promisers> staying = who_stays(current, next.fingerprint, promisers);
   if (!staying) return not_yet("most members cannot reach each other");
   const bool lost = staying->empty();

@@ -24,6 +24,7 @@ struct ProposalRules {
   view::Turn::Kind split_kind = view::Turn::Kind::split;
   std::optional<view::SignedOrder> order = {};  // of a split that is ordered
   std::vector<NodeId> witnesses;                // who could be one, in order of preference
+  std::vector<NodeId> put_out = {};  // see View; whoever calls has left out their promises
 };
 
 // `learners`: nodes that asked to come in, in order of preference. Who is not ready would make all

@@ -39,6 +39,7 @@ Bytes View::bytes() const {
   fold.value(static_cast<std::uint8_t>(left_out));
   fold.list(paces);
   fold.value(floor);
+  fold.list(put_out);
   return fold.result();
 }
 

@@ -95,6 +95,7 @@ struct View {
   // alike: words of collective::Paces, which nobody reads here. Empty: none known.
   std::vector<std::uint64_t> paces;
   Floor floor;
+  std::vector<NodeId> put_out;  // was proven to have voted twice: has no part any more; by name
 
   bool operator==(const View&) const = default;
   Bytes bytes() const;  // in one fixed form, that votes sign

@@ -165,13 +165,19 @@ void ViewAgreement::on_accept(Time now, const NodeId& from, const Accept& messag
     deliver(now, from, Refuse{votes_.promised}, out);
     return;
   }
+  // One view in a ballot, whatever its proposer asks for.
+  const bool again = votes_.accepted && votes_.accepted->ballot == message.ballot;
+  if (again && votes_.accepted->view != message.view && !broken("votes_twice_in_a_ballot")) return;
   if (from != options_.self && !proves(message.ballot, message.view, message.proof)) {
     ++unproven_;
     return;
   }
   yield_to(now, message.ballot);
   votes_.promised = message.ballot;
-  votes_.accepted = AcceptedView{message.ballot, message.view, message.proof};
+  AcceptedView accepted{message.ballot, message.view, message.proof};
+  if (votes_.accepted && votes_.accepted->view == message.view)
+    keep_levels(accepted.proof, votes_.accepted->proof);
+  votes_.accepted = std::move(accepted);
   standing();
   if (!broken("no_freeze_on_promise")) frozen_ = true;
   const Bytes vote = vote_bytes(message.ballot, votes_.view, message.view);
@@ -251,6 +257,8 @@ ViewChain ViewAgreement::with(DecidedView decided) const {
 
 void ViewAgreement::adopt(ViewChain chain, Effects& out) {
   View view = chain.back().view;
+  if (votes_.accepted && votes_.accepted->view == view)
+    keep_levels(chain.back().proof, votes_.accepted->proof);
   // Of another part of the job, or an undone history, nothing noted here is of any meaning.
   Floor floor = view.floor;
   if (view.history() == votes_.view.history()) floor = std::max(floor, votes_.floor, by_name);

@@ -167,6 +167,7 @@ class ViewAgreement {
   void adopt(ViewChain chain, Effects& out);
   // The chain of this node with the view that it has just decided.
   ViewChain with(DecidedView decided) const;
+  const Trust& trust() const { return options_.trust; }
   Proven prove(const ViewChain& told, bool astray) const {
     return view::prove(options_.trust, votes_.chain, told, astray);
   }

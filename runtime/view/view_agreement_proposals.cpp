@@ -205,8 +205,8 @@ void ViewAgreement::try_decide(Effects& out) {
 }
 
 DecidedView ViewAgreement::sealed(std::vector<Seal> seals) const {
-  return {*proposal_->value, proposal_->ballot, votes_.view.acceptors, votes_.view.tie,
-          std::move(seals)};
+  return {*proposal_->value, proposal_->ballot, votes_.view.acceptors,
+          votes_.view.tie,   std::move(seals),  proposal_->proof};
 }
 
 }  // namespace gpunode::view

@@ -123,7 +123,10 @@ bool is_spare(const View& before, const DecidedView& middle, const DecidedView& 
 }
 
 std::size_t size_of(const DecidedView& one) {
-  return 256 + one.view.members.size() * 40 + one.view.plan.size() * 2 +
+  std::size_t promises = 0;
+  for (const auto* levels : {&one.proof.levels, &one.proof.left_out})
+    for (const Level& level : *levels) promises += level.promises.size();
+  return 256 + promises * sizeof(Told) + one.view.members.size() * 40 + one.view.plan.size() * 2 +
          (one.view.acceptors.size() + one.voters.size() + one.view.sync_sources.size() +
           one.view.floor.holders.size()) *
              32 +
@@ -182,6 +185,7 @@ ViewChain extended(const View& first, ViewChain chain, DecidedView next) {
     if (is_spare(before, chain[at - 1], chain[at]))
       chain.erase(chain.begin() + static_cast<std::ptrdiff_t>(at) - 1);
   }
+  if (chain.size() > kKeptWhole) chain[chain.size() - 1 - kKeptWhole].proof = {};
   if (chain.size() > kMostLinks) chain.erase(chain.begin());
   return chain;
 }

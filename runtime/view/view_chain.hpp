@@ -19,6 +19,7 @@
 
 #include "runtime/view/signer.hpp"
 #include "runtime/view/view.hpp"
+#include "runtime/view/view_proof.hpp"
 
 namespace gpunode::view {
 
@@ -35,6 +36,9 @@ struct DecidedView {
   std::vector<NodeId> voters;  // the acceptors of the view before it
   NodeId tie;                  // likewise
   std::vector<Seal> seals;     // of a quorum of the voters; or of who went on without one
+  // What the voters were shown. It says who has voted twice, if another view was decided beside this
+  // one (double_vote.hpp), and is needed for nothing else.
+  Proof proof{};
   bool operator==(const DecidedView&) const = default;
   bool is_split() const;  // its part went on with it without a quorum
   std::vector<NodeId> signers() const;

@@ -74,6 +74,7 @@ flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& bu
   const auto fingerprint = to_wire(view.fingerprint);
   const auto floor_at = to_wire(builder, view.floor);
   const auto order_at = to_wire(builder, view.order);
+  const auto put_out_at = builder.CreateVectorOfStructs(to_wire(view.put_out));
   std::vector<wire::view::Turn> turns;
   for (const Turn& turn : view.turns)
     turns.emplace_back(turn.view_id, turn.base_step, turn.mark,
@@ -103,6 +104,7 @@ flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& bu
   table.add_paces(paces_at);
   table.add_floor(floor_at);
   table.add_order(order_at);
+  table.add_put_out(put_out_at);
   return table.Finish();
 }
 
@@ -222,6 +224,9 @@ Result<View> from_wire(const wire::view::View* wire) {
   auto floor = from_wire(wire->floor());
   if (!floor) return floor.error();
   view.floor = std::move(*floor);
+  auto put_out = from_wire(wire->put_out());
+  if (!put_out) return put_out.error();
+  view.put_out = std::move(*put_out);
   return checked(std::move(view));
 }
 
@@ -249,8 +254,9 @@ flatbuffers::Offset<WireChain> to_wire(flatbuffers::FlatBufferBuilder& builder,
     const auto seals_at = builder.CreateVectorOfStructs(seals);
     const auto ballot = to_wire(one.ballot);
     const auto tie = to_wire(one.tie);
-    links.push_back(
-        wire::view::CreateDecidedView(builder, view_at, &ballot, voters_at, &tie, seals_at));
+    const auto proof_at = to_wire(builder, one.proof, one.view);
+    links.push_back(wire::view::CreateDecidedView(builder, view_at, &ballot, voters_at, &tie,
+                                                  seals_at, proof_at));
   }
   return builder.CreateVector(links);
 }
@@ -262,7 +268,7 @@ std::size_t wire_bytes(const DecidedView& decided) {
   const View& view = decided.view;
   return view.members.size() * sizeof(wire::view::Member) +
          (view.acceptors.size() + view.sync_sources.size() + view.floor.holders.size() +
-          decided.voters.size()) *
+          view.put_out.size() + decided.voters.size()) *
              sizeof(wire::view::NodeId) +
          view.turns.size() * sizeof(wire::view::Turn) + view.plan.size() * sizeof(std::uint16_t) +
          view.paces.size() * sizeof(std::uint64_t);
@@ -275,17 +281,21 @@ Result<ViewChain> from_wire(const WireChain* chain, std::size_t bytes) {
   if (!chain) return links;
   WireBudget budget(bytes);
   if (chain->size() > kMaxLinks) return corrupted("too many views");
+  ProofBudget in_proofs(bytes);
   for (const wire::view::DecidedView* one : *chain) {
     auto view = from_wire(one->view());
     if (!view) return view.error();
     auto voters = from_wire(one->voters());
     if (!voters) return voters.error();
     if (view->view_id == 0) return corrupted("a proof of view 0");
+    auto proof = from_wire(one->proof(), *view, in_proofs);
+    if (!proof) return proof.error();
     links.push_back({std::move(*view),
                      from_wire(one->ballot()),
                      std::move(*voters),
                      from_wire(one->tie()),
-                     {}});
+                     {},
+                     std::move(*proof)});
     const std::size_t seals = one->seals() ? one->seals()->size() : 0;
     if (seals > kMaxMembers) return corrupted("too many signatures");
     if (!budget.take(wire_bytes(links.back()) + seals * sizeof(wire::view::Seal)))
@@ -338,7 +348,7 @@ Result<Votes> decode_votes(ByteView bytes) {
   if (check != digest_of(aligned))
     return Error{ErrorCode::corrupted, "the vote file does not match its checksum"};
   const auto* data = reinterpret_cast<const std::uint8_t*>(aligned.data());
-  flatbuffers::Verifier verifier(data, aligned.size(), 8, kMaxTables);
+  flatbuffers::Verifier verifier(data, aligned.size(), 10, kMaxTables);
   if (!wire::view::VerifyVotesBuffer(verifier))
     return Error{ErrorCode::corrupted, "the vote file is not one of gpunode's"};
   const wire::view::Votes* wire = wire::view::GetVotes(data);
@@ -362,7 +372,8 @@ Result<Votes> decode_votes(ByteView bytes) {
   if (wire->accepted()) {
     auto accepted = from_wire(wire->accepted());
     if (!accepted) return accepted.error();
-    auto proof = from_wire(wire->accepted_proof(), *accepted, bytes.size());
+    ProofBudget budget(bytes.size());
+    auto proof = from_wire(wire->accepted_proof(), *accepted, budget);
     if (!proof) return proof.error();
     votes.accepted =
         AcceptedView{from_wire(wire->accepted_ballot()), std::move(*accepted), std::move(*proof)};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/base/result.hpp"
+#include "runtime/base/wire_vector.hpp"
 #include "runtime/view/view_agreement.hpp"
 #include "schemas/view_generated.h"
 
@@ -12,8 +13,8 @@ inline constexpr std::size_t kMaxMembers = 1024;
 inline constexpr std::size_t kMaxSlices = 4096;
 inline constexpr std::size_t kMaxTurns = 4096;
 inline constexpr std::size_t kMaxLinks = 2048;
-// Of a frame or a file with that many views in it, and as many promises.
-inline constexpr flatbuffers::uoffset_t kMaxTables = 64 + 3 * kMaxLinks + 5 * kMaxMembers;
+// Of a frame or a file with that many views in it, and promises of most.
+inline constexpr flatbuffers::uoffset_t kMaxTables = 64 + 3 * kMaxLinks + 50 * kMaxMembers;
 
 wire::view::Digest to_wire(const Digest& digest);
 wire::view::NodeId to_wire(const NodeId& node);
@@ -60,8 +61,14 @@ Result<std::optional<SignedOrder>> from_wire(const WireBytes* order);
 Signature from_wire(const wire::view::Signature* signature);
 // Fails with corrupted: absent, over a limit, or what cannot be.
 Result<Standing> from_wire(const wire::view::Standing* from);
-// Likewise, but an absent one is empty. `bytes`: of all that it lies in.
-Result<Proof> from_wire(const wire::view::Proof* from, const View& next, std::size_t bytes);
+// What is left to be read of the proofs that lie in one frame or file of `bytes`.
+struct ProofBudget {
+  explicit ProofBudget(std::size_t bytes) : sent(bytes) {}
+  WireBudget sent;
+  std::size_t in_memory = 0;  // so much was made of it so far, bytes
+};
+// Likewise, but an absent one is empty.
+Result<Proof> from_wire(const wire::view::Proof* from, const View& next, ProofBudget& budget);
 // `bytes`: of all that it lies in. Fails with corrupted: one of its views is, or there are too many
 // of anything.
 Result<ViewChain> from_wire(const WireChain* chain, std::size_t bytes);

@@ -10,6 +10,8 @@ namespace gpunode::view {
 
 namespace {
 
+constexpr std::size_t kMostLeftOut = 32;
+
 // The highest ballots in which promisers of the level have accepted this view, and another one.
 struct Highest {
   Ballot same, other;
@@ -119,7 +121,19 @@ Proof taken_over(Level level, const AcceptedView& accepted) {
   Proof proof{{std::move(level)}, accepted.proof.hearsay};
   proof.levels.insert(proof.levels.end(), known.begin() + static_cast<std::ptrdiff_t>(from),
                       known.end());
+  keep_levels(proof, accepted.proof);
   return proof;
+}
+
+void keep_levels(Proof& proof, const Proof& other) {
+  const auto is_known = [&](const Level& one) {
+    const auto is_same = [&](const Level& known) { return known.ballot == one.ballot; };
+    return std::any_of(proof.levels.begin(), proof.levels.end(), is_same) ||
+           std::any_of(proof.left_out.begin(), proof.left_out.end(), is_same);
+  };
+  for (const std::vector<Level>* levels : {&other.levels, &other.left_out})
+    for (const Level& one : *levels)
+      if (proof.left_out.size() < kMostLeftOut && !is_known(one)) proof.left_out.push_back(one);
 }
 
 }  // namespace gpunode::view

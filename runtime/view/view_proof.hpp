@@ -48,6 +48,9 @@ struct Level {
 struct Proof {
   std::vector<Level> levels;  // of the newest ballot first
   Hearsay hearsay;            // of the last
+  // What it leaves out, and needs for nothing: but who has voted twice may be told by it
+  // (double_vote.hpp).
+  std::vector<Level> left_out{};
   bool operator==(const Proof&) const = default;
 };
 
@@ -72,6 +75,9 @@ using Follows = std::function<bool(const std::vector<Promiser>& promisers, const
 // Whether `proof` shows that `next` may be voted for in this ballot, after `current`.
 bool proves(const Signer& signer, const View& current, const Ballot& ballot, const View& next,
             const Proof& proof, const Follows& follows);
+
+// Adds to what `proof` leaves out the levels of another one for the same view.
+void keep_levels(Proof& proof, const Proof& other);
 
 // The proof for taking over what one of the promises of this level claims.
 Proof taken_over(Level level, const AcceptedView& accepted);

@@ -73,7 +73,8 @@ std::size_t list_bytes(const View& view) {
   static_assert(sizeof(NodeId) == sizeof(wire::view::NodeId));
   static_assert(sizeof(Turn) == sizeof(wire::view::Turn));
   return view.members.size() * sizeof(Member) +
-         (view.acceptors.size() + view.sync_sources.size() + view.floor.holders.size()) *
+         (view.acceptors.size() + view.sync_sources.size() + view.floor.holders.size() +
+          view.put_out.size()) *
              sizeof(NodeId) +
          view.turns.size() * sizeof(Turn) + view.plan.size() * sizeof(std::uint16_t) +
          view.paces.size() * sizeof(std::uint64_t);
@@ -82,7 +83,7 @@ std::size_t list_bytes(const View& view) {
 // Reads one level after the other, and counts what it makes of them.
 class Reader {
  public:
-  Reader(const View& next, std::size_t bytes) : next_(next), sent_(bytes) {}
+  Reader(const View& next, ProofBudget& budget) : next_(next), budget_(budget) {}
 
   Result<Level> level(const wire::view::Level& from) {
     Level level{from_wire(from.ballot()), {}};
@@ -91,7 +92,7 @@ class Reader {
       auto told = promise(*one, from);
       if (!told) return told.error();
       level.promises.push_back(std::move(*told));
-      if (bytes_ > kMostBytes) return corrupted("too much is promised");
+      if (budget_.in_memory > kMostBytes) return corrupted("too much is promised");
     }
     return level;
   }
@@ -100,7 +101,7 @@ class Reader {
   Result<Nodes> nodes_at(const wire::view::Level& level, std::uint16_t at) {
     if (!level.lists() || at >= level.lists()->size()) return corrupted("no such list");
     auto nodes = from_wire(level.lists()->Get(at)->nodes());
-    if (nodes) bytes_ += nodes->size() * sizeof(NodeId);
+    if (nodes) budget_.in_memory += nodes->size() * sizeof(NodeId);
     return nodes;
   }
 
@@ -116,7 +117,7 @@ class Reader {
       if (!lies_aligned(pacing.paces())) return corrupted("misplaced paces");
       where.paces.assign(pacing.paces()->begin(), pacing.paces()->end());
     }
-    bytes_ += where.plan.size() * 2 + where.paces.size() * 8;
+    budget_.in_memory += where.plan.size() * 2 + where.paces.size() * 8;
     return {};
   }
 
@@ -124,7 +125,7 @@ class Reader {
     auto standing = from_wire(from.standing());
     if (!standing) return standing.error();
     Told told{from_wire(from.node()), {}, std::move(*standing), from_wire(from.signature())};
-    bytes_ += sizeof told;
+    budget_.in_memory += sizeof told;
     if (auto read = read_pacing(level, from.pacing(), told.standing); !read) return read.error();
     for (const auto& [list, at] : {std::pair(&told.standing.unreachable, from.unreachable()),
                                    std::pair(&told.standing.learners, from.learners()),
@@ -137,23 +138,24 @@ class Reader {
     auto view = from.accepted() ? from_wire(from.accepted()) : Result<View>(next_);
     if (!view) return view.error();
     const std::size_t lists = list_bytes(*view);
-    if (from.accepted() && !sent_.take(lists)) return corrupted("views that lie in one another");
-    bytes_ += sizeof(View) + lists;
+    if (from.accepted() && !budget_.sent.take(lists))
+      return corrupted("views that lie in one another");
+    budget_.in_memory += sizeof(View) + lists;
     told.accepted = Claim{from_wire(from.accepted_ballot()), std::move(*view)};
     return told;
   }
 
   const View& next_;
-  WireBudget sent_;
-  std::size_t bytes_ = 0;
+  ProofBudget& budget_;
 };
 
 }  // namespace
 
 Offset<wire::view::Proof> to_wire(FlatBufferBuilder& builder, const Proof& proof,
                                   const View& next) {
-  std::vector<Offset<wire::view::Level>> levels;
+  std::vector<Offset<wire::view::Level>> levels, left_out;
   for (const Level& one : proof.levels) levels.push_back(write(builder, one, next));
+  for (const Level& one : proof.left_out) left_out.push_back(write(builder, one, next));
   std::vector<Offset<wire::view::Joining>> joining;
   for (const Joining& one : proof.hearsay.joining) {
     const auto node = to_wire(one.member.node);
@@ -162,22 +164,27 @@ Offset<wire::view::Proof> to_wire(FlatBufferBuilder& builder, const Proof& proof
                                                 one.had_part, &checkpoint));
   }
   const auto levels_at = builder.CreateVector(levels);
+  const auto left_out_at = builder.CreateVector(left_out);
   const auto witnesses_at = builder.CreateVectorOfStructs(to_wire(proof.hearsay.witnesses));
   const auto joining_at = builder.CreateVector(joining);
   const auto barred_at = builder.CreateVectorOfStructs(to_wire(proof.hearsay.barred));
-  return wire::view::CreateProof(builder, levels_at, witnesses_at, joining_at, barred_at);
+  return wire::view::CreateProof(builder, levels_at, witnesses_at, joining_at, barred_at,
+                                 left_out_at);
 }
 
-Result<Proof> from_wire(const wire::view::Proof* from, const View& next, std::size_t bytes) {
+Result<Proof> from_wire(const wire::view::Proof* from, const View& next, ProofBudget& budget) {
   Proof proof;
   if (!from) return proof;
-  Reader reader(next, bytes);
-  if (from->levels())
-    for (const wire::view::Level* one : *from->levels()) {
+  Reader reader(next, budget);
+  for (const auto& [to, all] :
+       {std::pair(&proof.levels, from->levels()), std::pair(&proof.left_out, from->left_out())}) {
+    if (!all) continue;
+    for (const wire::view::Level* one : *all) {
       auto level = reader.level(*one);
       if (!level) return level.error();
-      proof.levels.push_back(std::move(*level));
+      to->push_back(std::move(*level));
     }
+  }
   auto witnesses = from_wire(from->witnesses());
   if (!witnesses) return witnesses.error();
   auto barred = from_wire(from->barred());

@@ -72,6 +72,10 @@ class Addresses(cluster.ProcessTest):
             return line if fits else None
         return cluster.wait_until(is_there, f"{node.name} sees {name} at {address}")
 
+    def has_stored(self, node, address):
+        with open(os.path.join(node.state, "peers"), "rb") as stream:
+            return address.encode() in stream.read()
+
     def join_at(self, through, address, *flags, **options):
         token = self.world.token(through)
         port = self.told(through, through.name)["join_endpoints"][0].rsplit(":", 1)[1]
@@ -105,6 +109,7 @@ class Addresses(cluster.ProcessTest):
         self.await_address(second, "a", "10.77.0.9")
         self.await_address(first, "b", "10.77.0.2")
         # And after a restart, from the list of known peers.
+        cluster.wait_until(lambda: self.has_stored(second, "10.77.0.9"), "b has stored it")
         second.kill()
         second = self.world.start("b", listen="0.0.0.0:0", within=self.b.within())
         self.await_address(second, "a", "10.77.0.9")

@@ -23,6 +23,7 @@ class JobChecks {
     // Whether it holds in all kinds of views, not only where members need a lease, that no rollback
     // goes behind what a quorum's disks hold, and that nobody commits what a rollback has undone.
     bool only_effects = false;  // count only what harms the result or the history
+    bool none = false;          // a node votes twice: two views may have one name
     bool inexact = false;       // sums may differ from those of one node alone, not among members
   };
   JobChecks(const JobModel& model, const view::View& first_view, Rules rules);

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 void JobWorld::detect() {
   for (std::size_t self = 0; self < nodes_.size(); ++self)
     for (std::size_t peer = 0; peer < nodes_.size(); ++peer) {
-      if (self == peer) continue;
+      if (self == peer || !sees(self, peer)) continue;
       Wire& wire = wires_[peer][self];
       const bool reachable = (nodes_[peer].core || nodes_[peer].job_dead || is_idle(peer)) &&
                              (now_ >= nodes_[peer].paused_until || nodes_[peer].stuck) &&

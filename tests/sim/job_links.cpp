@@ -12,8 +12,10 @@ using namespace std::chrono_literals;
 void JobWorld::send(std::size_t from, const job::Send& send) {
   job::JobMessage message = send.message;
   if (options_.overhears) options_.overhears(nodes_[from].member.node, message);
-  const std::size_t to = index_of(send.to);
+  std::size_t to = index_of(send.to);
   if (to >= nodes_.size()) return;
+  if (!sees(from, to)) to = nodes_.size() - 1;
+  if (!sees(from, to)) return;
   Wire& wire = wires_[from][to];
   if (send.bulk && wire.swallows_bulk) return;
   if (wire.cut || !nodes_[to].core || rng_.chance(calm_ ? 0 : options_.loss)) return;

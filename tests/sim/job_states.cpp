@@ -56,6 +56,7 @@ void JobWorld::write_checkpoint(std::size_t node) {
   const auto checkpoint = checkpoint_of(*self.core, self.state_step, self.state_digest,
                                         truth_of(options_.model).running[self.state_step]);
   if (!checkpoint || self.state_step == 0 || self.checkpoint().name() >= checkpoint->name()) return;
+  if (self.core->gives_way()) return;
   if (now_ < self.checkpoints_fail) return;
   Duration takes = self.checkpoint_takes;
   if (strikes(Grey::slow_checkpoint)) {
@@ -116,6 +117,18 @@ void JobWorld::lose_saved(std::size_t node, std::uint64_t step) {
   if (newest.step > 0) checks_->on_checkpoint(self.member, newest);
   feed(node, input_of(Answer::checkpoint),
        [&](job::Actions& out) { self.core->on_checkpoint_lost(clock(node), lost, newest, out); });
+}
+
+void JobWorld::give_up_checkpoints(std::size_t node, const job::GiveUpCheckpoints& order) {
+  on_node(node, between(1ms, 50ms), [this, node, order] {
+    Node& self = nodes_[node];
+    std::erase_if(self.saved, [&](const Node::Saved& one) {
+      return one.checkpoint.history == order.history && one.checkpoint.step > order.after;
+    });
+    feed(node, input_of(Answer::checkpoint), [&](job::Actions& out) {
+      self.core->on_given_up(clock(node), self.newest_of(self.core->view()), out);
+    });
+  });
 }
 
 void JobWorld::save_state(std::size_t node, const job::SaveState& save) {

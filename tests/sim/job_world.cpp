@@ -26,6 +26,7 @@ JobWorld::JobWorld(WorldOptions options)
     nodes_[i].member = {node_id(i), 1};
     nodes_[i].speed += options_.clock_drift * (Rng(mix(mix(options_.seed, 95), i)).uniform() - 0.5);
   }
+  if (options_.twin_of) nodes_.back().member = nodes_[*options_.twin_of].member;
   if (has_storm(Storm::edge_clocks))
     for (Node& node : nodes_) node.speed = storm_rng_.chance(0.5) ? 0.95 : 1.05;
   result_.storm[static_cast<std::size_t>(Storm::edge_clocks)] = has_storm(Storm::edge_clocks);
@@ -41,6 +42,7 @@ JobWorld::JobWorld(WorldOptions options)
   rules.min_nodes = options_.min_nodes;
   rules.only_effects = options_.only_effects;
   rules.inexact = options_.is_inexact();
+  rules.none = options_.twin_of.has_value();
   checks_.emplace(options_.model, first, rules);
   result_.planned = options_.planned;
 }
@@ -113,6 +115,19 @@ void JobWorld::restart(std::size_t node) {
   if (!read_votes(node)) return;
   ++one.member.boot;
   start(node);
+}
+
+// Of a node that lives twice each other one sees one life.
+bool JobWorld::sees(std::size_t node, std::size_t other) const {
+  if (!options_.twin_of) return true;
+  const std::size_t twin = nodes_.size() - 1, first = *options_.twin_of;
+  const auto in_side = [&](std::size_t one) {
+    return one == twin || options_.twin_side.contains(one);
+  };
+  const bool is_twin = node == twin || other == twin, is_first = node == first || other == first;
+  if (is_twin && is_first) return false;
+  if (is_twin) return in_side(node) && in_side(other);
+  return !is_first || (!in_side(node) && !in_side(other));
 }
 
 void JobWorld::pause(std::size_t node, Duration how_long, bool clock_too) {
@@ -192,6 +207,7 @@ void JobWorld::break_link(std::size_t a, std::size_t b) {
   for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)})
     on_node(self, between(1ms, 20ms), [this, self = self, peer = peer] {
       if (wires_[self][peer].cut || wires_[peer][self].cut || !nodes_[peer].core) return;
+      if (!sees(self, peer)) return;
       wires_[peer][self].delivered = now_;  // a new link counts as a word of the peer
       tell_swim(self, peer, LinkState::up);
       tell_link(self, peer, LinkState::up);
@@ -292,6 +308,12 @@ void JobWorld::carry_out_one(std::size_t node, job::Action& action) {
     if (options_.checkpoint_every > 0 && one.core->committed() == options_.model.total_steps)
       with_state(node, [this, node] { write_checkpoint(node), store_outcome(node); });
     late_moment(node, LateMoment::finished);
+  } else if (const auto* old = std::get_if<job::GiveUpCheckpoints>(&action)) {
+    give_up_checkpoints(node, *old);
+  } else if (const auto* found = std::get_if<job::Incident>(&action)) {
+    note(node, found->text);
+    auto& seen = found->event == "voted_twice" ? result_.exposed : result_.yielded;
+    seen.emplace_back(node, found->node);
   } else if (auto* text = std::get_if<job::Report>(&action)) {
     note(node, text->text);
   }

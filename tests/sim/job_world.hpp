@@ -273,6 +273,7 @@ class JobWorld {
   void check_ends();
   void write_checkpoint(std::size_t node);
   void remove_old(std::size_t node);
+  void give_up_checkpoints(std::size_t node, const job::GiveUpCheckpoints& order);
   void lose_saved(std::size_t node, std::uint64_t step);
   void keep_checkpoint(std::size_t node, const job::Checkpoint& checkpoint,
                        std::vector<float> state);
@@ -283,6 +284,7 @@ class JobWorld {
   bool all_finished() const;
   bool is_missed(std::size_t node) const;
   std::size_t index_of(const NodeId& id) const;
+  bool sees(std::size_t node, std::size_t other) const;
   Duration between(Duration low, Duration high);
   void note(std::size_t node, const std::string& text) const;
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,6 +81,10 @@ struct WorldOptions {
   collective::Routing routing;                         // nodes are in two sites, every other one
   std::uint32_t node_count = 4;
   std::uint32_t candidate_count = 3;
+  // This node lives twice, as one that votes twice does: the last node has its name and its key, and
+  // is what these nodes hear and reach by it. No rule of the checks is for such a world.
+  std::optional<std::size_t> twin_of;
+  std::set<std::size_t> twin_side;
   std::uint32_t late_count = 0;  // the last nodes start when everything heals
   std::uint32_t wanted_nodes = 3;
   std::uint32_t min_nodes = 1;
@@ -156,7 +162,9 @@ struct WorldResult {
   std::uint64_t witnessed = 0;  // views with a witness
   std::uint64_t copies = 0;     // checkpoints that witnesses hold
   std::uint64_t durable = 0;    // newest step of a checkpoint that was called durable
-  std::uint64_t verdicts = 0;   // of Swim, that somebody is dead
+  std::vector<std::pair<std::size_t, NodeId>> exposed;  // where, and who has voted twice
+  std::vector<std::pair<std::size_t, NodeId>> yielded;  // where, and to whose view
+  std::uint64_t verdicts = 0;                           // of Swim, that somebody is dead
   // Of votes on disk: writes that a crash lost or cut short, files that were found torn.
   std::uint64_t lost_votes = 0, cut_votes = 0, torn_votes = 0;
   Time ended{};

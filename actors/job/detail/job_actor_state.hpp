@@ -1,8 +1,9 @@
 // What the files of the job actor share: its state, and the functions that they call of each other.
 // Included by job_actor.cpp (moves things between mailboxes, disk, link and core) and by its
-// job_actor_*.cpp alone: status (what people and the job board are told), orders (what people
-// order), leaving (how this node's part ends before the job), result (what is left to do after it),
-// checkpoints (and copies of them on witnesses), history (what is kept of the job over restarts).
+// job_actor_*.cpp alone: begin (makes the core), status (what people and the job board are told),
+// orders (what people order), leaving (how this node's part ends before the job), result (what is
+// left to do after it), checkpoints (and copies of them on witnesses), history (what is kept of the
+// job over restarts).
 #pragma once
 
 #include <caf/actor.hpp>
@@ -121,6 +122,8 @@ void find_one_that_counts(Self* self);
 void write_checkpoint(Self* self, WriteCheckpoint order);
 void on_read(Self* self, const CheckpointRead& read);
 void read_checkpoint(Self* self, std::uint64_t step, std::uint64_t token, bool restores);
+// Has those that this node's part of the job made since set aside: it gives way to another part.
+void give_up_checkpoints(Self* self, const job::GiveUpCheckpoints& order);
 // What it found, and what was lost: named to people, and told to the core.
 void on_found(Self* self, const CheckpointsFound& found);
 void on_restored(Self* self, const CheckpointRead& read);
@@ -147,7 +150,13 @@ void maybe_end(Self* self);
 void keep_in_memory(Self* self);
 void try_result_again(Self* self);
 std::string unsaved_text(const State& state);
+
+// Makes the core and starts it; held jobs wait for `release`.
 void begin(Self* self, const TrainerReady& ready);
+// Forms the job once its submitter has answered its user; or when another member has begun, or the
+// submitter seems to be gone.
+void release(Self* self);
+std::vector<NodeId> other_nodes(const ClusterSnapshot& cluster);
 
 // The text as people read it: see in_words.
 std::string said(Self* self, const std::string& text);

@@ -1,7 +1,8 @@
 // The inside of JobCore: its parts, each a class of its own with its own state, and what connects
 // them: the inputs (job_core.cpp), which part each is for (job_route.cpp), time (job_tick.cpp),
-// view changes (job_views.cpp), proposals (job_proposals.cpp), orders (job_orders.cpp), what a decided
-// view means here (job_install.cpp), and what changes the state on this node (job_commit.cpp).
+// view changes (job_views.cpp), forks (job_forks.cpp), proposals (job_proposals.cpp), orders
+// (job_orders.cpp), what a decided view means here (job_install.cpp), and what changes the state on
+// this node (job_commit.cpp).
 #pragma once
 
 #include <string>
@@ -12,6 +13,7 @@
 #include "runtime/job/durability.hpp"
 #include "runtime/job/ending.hpp"
 #include "runtime/job/joiners.hpp"
+#include "runtime/job/known_forks.hpp"
 #include "runtime/job/learner.hpp"
 #include "runtime/job/lease.hpp"
 #include "runtime/job/leaver.hpp"
@@ -25,6 +27,7 @@
 #include "runtime/job/view_proposal.hpp"
 #include "runtime/job/watchdog.hpp"
 #include "runtime/job/witnesses.hpp"
+#include "runtime/view/double_vote.hpp"
 
 namespace gpunode::job {
 
@@ -89,6 +92,15 @@ struct JobCore::State {
                              const view::Hearsay& hearsay) const;
   Result<void> nobody_may_answer(const Promisers& heard, const view::View& next) const;
 
+  // job_forks.cpp: two views that were decided beside each other
+  bool on_fork(const NodeId& from, const view::ViewChain& told, Actions& out);
+  bool parts_from(const ViewAsk& ask) const;
+  void show_evidence(Actions& out) const;
+  void give_way(const view::Fork& fork, const view::ViewChain& told, Actions& out);
+  void on_given_up(const Checkpoint& newest_intact, Actions& out);
+  std::vector<NodeId> put_out() const;
+  bool may_put_out(const std::vector<NodeId>& nodes, bool fresh) const;
+
   // job_orders.cpp: what people order
   Result<void> take_order(const view::SignedOrder& order, Actions& out);
   Result<void> recover(const view::SignedOrder& order, Actions& out);
@@ -96,7 +108,8 @@ struct JobCore::State {
   bool counts(const view::SignedOrder& order) const;
 
   // job_install.cpp: what a decided view means for this node
-  void install(view::ViewChain chain, Actions& out);
+  // `yields`: it is of the other side of a fork.
+  void install(view::ViewChain chain, Actions& out, bool yields = false);
   void tell_parts(const view::View& before, bool turned, Actions& out);
   void leave_history(const view::View& before, Actions& out);
   void enter(const view::View& before, std::optional<collective::AllReduce> held, Time wanted_since,
@@ -138,8 +151,8 @@ struct JobCore::State {
   Phase phase = Phase::outsider;
   Time phase_since{};
   PauseReasons paused_for;
-  std::string end_told;                          // why the view is to end, as last said
-  std::uint64_t rival = 0;                       // mark of another part of the job that was met
+  std::string end_told;  // why the view is to end, as last said
+  KnownForks forks;
   std::optional<view::SignedOrder> split_order;  // of the split that is under way, if ordered
   Time committed_at{};                           // in this view
 };

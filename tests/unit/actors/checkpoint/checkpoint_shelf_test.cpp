@@ -71,6 +71,20 @@ TEST_F(Shelf, a_state_of_another_size_is_refused_and_the_process_goes_on) {
   EXPECT_EXIT(write(), ::testing::ExitedWithCode(0), "");
 }
 
+TEST_F(Shelf, what_a_part_that_gave_way_had_made_bears_its_name_no_longer) {
+  CheckpointShelf shelf = open();
+  ASSERT_TRUE(shelf.write(order(10, 1)).has_value());
+  ASSERT_TRUE(shelf.write(order(20, 2)).has_value());
+  ASSERT_TRUE(shelf.write(order(20, 7, 1)).has_value());
+  ASSERT_TRUE(shelf.give_up({{1, 0}, 10}, "of another part").has_value());
+  EXPECT_EQ(first_value(*shelf.read(20)), 7) << "of another history";
+  EXPECT_EQ(first_value(*shelf.read(10)), 1);
+  const CheckpointsFound found = open().find();
+  ASSERT_EQ(found.damaged.size(), 1u) << "kept for people";
+  EXPECT_EQ(found.damaged[0].name, (view::CheckpointName{{1, 0}, 20}));
+  EXPECT_EQ(found.damaged[0].reason, "of another part");
+}
+
 TEST_F(Shelf, the_newest_intact_one_is_found_and_each_damaged_one_on_the_way_is_set_aside) {
   for (std::uint64_t step : {10, 20, 30}) ASSERT_TRUE(open().write(order(step, 1)).has_value());
   flip_a_bit(20);

@@ -115,6 +115,7 @@ TEST(JobCodec, views_and_states_come_back_whole) {
   const view::ViewChain chain{decided(some_view()), decided(some_view())};
   EXPECT_EQ(back(ViewNotice{chain}).chain, chain);
   EXPECT_EQ(back(ViewAsk{{{1, 5}, 7}}).proven, (view::ViewName{{1, 5}, 7}));
+  EXPECT_EQ(back(ViewAsk{{{1, 5}, 7}, {3, 4}}).digest, (Digest{3, 4}));
   const auto meta = back(StateMeta{5, 6, {1, 1}, {2, 2}, {{3, 3}, 4}});
   EXPECT_EQ(meta.size_bytes, 6u);
   EXPECT_EQ(meta.data_fingerprint.sample_count, 4u);

@@ -57,8 +57,10 @@ class ProposalRulesTest : public ::testing::Test {
     return rules;
   }
   // As a proposer that keeps to the rules has it.
-  view::View follows_from(const Promisers& promisers, const view::Hearsay& heard = {}) const {
+  view::View follows_from(const Promisers& promisers, const view::Hearsay& heard = {},
+                          const std::vector<NodeId>& put_out = {}) const {
     ProposalRules by = rules();
+    by.put_out = put_out;
     by.witnesses = heard.witnesses;
     auto next = propose_view(by, core_->view(), promisers, heard.joining);
     EXPECT_TRUE(next) << (next ? "" : next.error().detail);
@@ -193,6 +195,65 @@ TEST_F(ProposalRulesTest, what_was_ordered_is_carried_out_by_whoever_proposes) {
   told[2].standing.order = view::order_of({1, 1}, node(3), view::OrderKind::stop, 5);
   EXPECT_TRUE(votes_for(goes_on, told)) << "node 3 may order nothing";
   EXPECT_FALSE(votes_for(follows_from(told), told));
+}
+
+// Another view beside the one that this node is in: node 3 has voted for both.
+TEST_F(ProposalRulesTest, who_was_seen_to_vote_twice_is_put_out_and_nobody_else_is) {
+  view::View before;
+  before.job = {1, 1};
+  for (int i = 1; i <= 3; ++i) before.acceptors.push_back(node(i));
+  before.tie = node(1);
+  view::View other = core_->view();
+  other.owner_rotation = 1;
+  view::DecidedView decided{other, {2, node(2)}, before.acceptors, before.tie, {}};
+  const view::Claim vote{{1, node(1)}, core_->view()};
+  decided.proof.levels = {{decided.ballot,
+                           {view::told_by(node(2), before, decided.ballot, {}, vote),
+                            view::told_by(node(3), before, decided.ballot)}}};
+  for (const int by : {2, 3})
+    decided.seals.push_back(
+        {node(by), view::TwinSigner(node(by)).sign(view::kVotePurpose, view::vote_bytes(decided))});
+  const view::View own = core_->view();
+  view::DecidedView bare = decided;
+  bare.proof = {};
+  Actions out = hear(2, ViewNotice{{bare}});
+  EXPECT_TRUE(of<Incident>(out).empty()) << "it shows nothing";
+  ASSERT_EQ(of<GiveUpCheckpoints>(out).size(), 1u) << "its disk first";
+  EXPECT_EQ(of<GiveUpCheckpoints>(out)[0].after, own.base_step);
+  EXPECT_EQ(sent<ViewNotice>(out).size(), 2u) << "the others are shown this side";
+  EXPECT_TRUE(hear(2, ViewNotice{{decided}}).empty()) << "a moment ago";
+  now_ += 200ms;
+  out = hear(2, ViewNotice{{decided}});
+  ASSERT_EQ(of<Incident>(out).size(), 1u);
+  EXPECT_EQ(of<Incident>(out)[0].event, "voted_twice");
+  EXPECT_EQ(of<Incident>(out)[0].node, node(3));
+  EXPECT_TRUE(core_->gives_way());
+  EXPECT_EQ(core_->view(), own);
+  EXPECT_TRUE(of<GiveUpCheckpoints>(hear(2, ViewNotice{{decided}})).empty()) << "was ordered";
+  out.clear();
+  core_->on_given_up(now_, {}, out);
+  EXPECT_FALSE(core_->gives_way());
+  ASSERT_EQ(of<Incident>(out).size(), 1u);
+  EXPECT_EQ(of<Incident>(out)[0].event, "part_yielded") << "to the view of the higher ballot";
+  ASSERT_EQ(core_->view(), other);
+
+  const Promisers all{at(1, 7, 7), at(2, 7, 7), at(3, 7, 7)}, honest{all[0], all[1]};
+  EXPECT_FALSE(votes_for(follows_from(all), all)) << "it would have a part yet";
+  EXPECT_FALSE(votes_for(follows_from({all[0]}, {}, {node(2), node(3)}), all)) << "of node 2, too";
+  const view::View next = follows_from(honest, {}, {node(3)});
+  EXPECT_FALSE(next.has_part(node(3)));
+  EXPECT_EQ(next.put_out, std::vector{node(3)});
+  EXPECT_TRUE(votes_for(next, all));
+}
+
+TEST_F(ProposalRulesTest, who_asks_from_beside_this_nodes_view_is_told_it) {
+  ViewAsk ask{core_->view().name(), core_->view().digest()};
+  EXPECT_TRUE(sent<ViewNotice>(hear(3, ask)).empty());
+  ask.digest.low ^= 1;
+  const auto told = sent<ViewNotice>(hear(3, ask));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].second.chain.back().view, core_->view());
+  EXPECT_TRUE(sent<ViewNotice>(hear(3, ask)).empty()) << "a moment ago";
 }
 
 TEST_F(ProposalRulesTest, without_the_rule_a_proposer_would_be_believed) {

@@ -209,6 +209,7 @@ TEST(ViewAgreement, the_vote_file_brings_back_every_field) {
   view.met = 9;
   view.order = order_of(view.job, node(7), OrderKind::stop, 12);
   view.restores = true;
+  view.put_out = {node(8)};
   view.floor = {{{1, 55}, 6}, {node(1)}};
   Votes votes = votes_of(view);
   votes.floor = {{{2, 66}, 9}, {node(2), node(3)}};
@@ -225,6 +226,8 @@ TEST(ViewAgreement, the_vote_file_brings_back_every_field) {
   const Joining joining{{node(6), 3}, true, {{1, 55}, 6}, {3, 4}, true};
   votes.accepted =
       AcceptedView{{8, node(3)}, votes.view, {{level}, {{node(5)}, {joining}, {node(7)}}}};
+  votes.accepted->proof.left_out = {level, level};
+  votes.chain.back().proof = {{level}, {}};
   const auto back = decode_votes(encode_votes(votes));
   ASSERT_TRUE(back);
   EXPECT_EQ(back->view, votes.view);

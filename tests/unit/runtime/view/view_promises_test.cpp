@@ -1,4 +1,5 @@
 // What a promise binds, and what a proposal has to show of those that it was given.
+#include "tests/support/broken_rules.hpp"
 #include "tests/unit/runtime/view/view_agreement_fixture.hpp"
 
 namespace gpunode::view {
@@ -17,6 +18,30 @@ TEST(ViewPromises, a_promise_freezes_at_once_and_leaves_only_when_it_is_durable)
   const auto later = acceptor.durable(effects.persists[0].first);
   ASSERT_NE(sent<Promise>(later), nullptr);
   EXPECT_EQ(later.sends[0].first, node(1));
+}
+
+TEST(ViewPromises, in_one_ballot_it_votes_for_one_view_whatever_it_is_asked) {
+  Acceptor acceptor(1);
+  const Accept first = asked_by(acceptor, 2, 5, 1), second = asked_by(acceptor, 2, 5, 2);
+  EXPECT_EQ(acceptor.say(node(2), first).persists.size(), 1u);
+  EXPECT_TRUE(acceptor.say(node(2), second).persists.empty());
+  EXPECT_EQ(acceptor.say(node(2), first).persists.size(), 1u) << "the same one again";
+  const gpunode::testing::BreakRule rule("votes_twice_in_a_ballot");
+  EXPECT_EQ(acceptor.say(node(2), second).persists.size(), 1u) << "the rule is needed";
+}
+
+TEST(ViewPromises, what_it_has_seen_of_a_view_stays_with_it) {
+  Acceptor acceptor(1);
+  const Accept first = asked_by(acceptor, 2, 5, 1), again = asked_by(acceptor, 2, 6, 1);
+  acceptor.say(node(2), first);
+  acceptor.say(node(2), again);
+  const auto& accepted = acceptor.agreement->votes().accepted;
+  ASSERT_TRUE(accepted);
+  EXPECT_EQ(accepted->proof.left_out, first.proof.levels);
+  ViewAgreement::Effects out;
+  acceptor.agreement->adopt(
+      {decided_by(acceptor.agreement->view(), accepted->view, {node(1), node(2)})}, out);
+  EXPECT_EQ(acceptor.agreement->votes().chain.back().proof.left_out.size(), 2u);
 }
 
 TEST(ViewPromises, a_lower_ballot_is_refused) {

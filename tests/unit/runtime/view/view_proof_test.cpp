@@ -107,7 +107,7 @@ TEST_F(ViewProofTest, a_promise_holds_for_its_giver_its_view_its_ballot_and_what
       [](Standing& s) { s.met = 1; }};
   for (std::size_t i = 0; i < changes.size(); ++i)
     EXPECT_TRUE(refused([&](Level& l) { changes[i](l.promises[0].standing); })) << i;
-  const testing::BreakRule unsigned_promises("promises_unsigned");
+  const gpunode::testing::BreakRule unsigned_promises("promises_unsigned");
   EXPECT_FALSE(refused([](Level& l) { l.promises[1].signature[2] ^= std::byte{1}; }));
 }
 
