@@ -64,9 +64,9 @@ constexpr Broken kReviewed[] = {
     {"rollback_by_quorum", World::two_of_three_return, Harm::check},
     {"floor_forgotten", World::witness_without_copy, Harm::check},
     {"floor_unchecked", World::witness_without_copy, Harm::check},
-    {"roll_forward_any_digest", World::wrong_sums, Harm::check},
+    {"roll_forward_any_digest", World::wrong_sums, Harm::check, 2000},
     {"never_foreign", World::drawn, Harm::result, 1500},
-    {"redo_keeps_partials", World::drawn_usual, Harm::check, 100},
+    {"redo_keeps_partials", World::drawn_usual, Harm::check, 1500},
     {"lease_outlives_view", World::cut_off_in_a_new_view, Harm::check},
 };
 
