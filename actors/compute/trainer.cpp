@@ -242,14 +242,14 @@ void Trainer::want(std::uint64_t step, std::vector<TreeNode> cover, SumsGo sums_
   if (store_.step() != step) {
     store_.begin(step);
     times_ = {};
-    own_slices_.clear();
   }
+  if (std::exchange(own_step_, step) != step) own_slices_.clear();
   if (local_) return local_->want(step_, std::move(cover));
   sums_go_ = sums_go;
   kept_.clear();
   carried_.reset();
   store_.want(std::move(cover));
-  for (std::uint32_t slice : store_.missing()) own_slices_.push_back(slice);
+  for (std::uint32_t slice : store_.missing()) own_slices_.insert(slice);
   plan_ahead();
 }
 

@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "actors/compute/device_floats.hpp"
@@ -269,7 +270,8 @@ class Trainer {
   std::vector<float> host_weights_, velocity_;
   std::uint64_t step_ = 0;
   collective::ComputeTimes times_, ahead_times_;
-  std::vector<std::uint32_t> own_slices_;  // of the step in work, guessed for the next one
+  std::set<std::uint32_t> own_slices_;  // of step own_step_, guessed for the next one
+  std::uint64_t own_step_ = 0;
   std::shared_ptr<collective::FloatPool> pool_;
   SumsGo sums_go_ = SumsGo::to_members;
   std::vector<NodeSum> kept_;  // for carry(), or carried

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <set>
 
 #include "runtime/base/check.hpp"
 
@@ -17,14 +18,16 @@ void Prefetcher::plan(const std::vector<SliceKey>& wanted) {
   {
     std::lock_guard lock(mutex_);
     std::map<SliceKey, Slice> kept;
+    std::set<SliceKey> seen;
     wanted_.clear();
     drop_reading_ = reading_.has_value();
     for (const SliceKey& key : wanted) {
+      if (!seen.insert(key).second) continue;
       if (auto found = ready_.find(key); found != ready_.end())
         kept.insert(ready_.extract(found));
       else if (reading_ == key)
         drop_reading_ = false;
-      else if (!kept.contains(key))
+      else
         wanted_.push_back(key);
     }
     ready_ = std::move(kept);

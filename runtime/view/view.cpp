@@ -10,6 +10,14 @@ namespace gpunode::view {
 
 using detail::Fold;
 
+std::size_t View::list_bytes() const {
+  return members.size() * sizeof(Member) +
+         (acceptors.size() + sync_sources.size() + floor.holders.size() + put_out.size()) *
+             sizeof(NodeId) +
+         turns.size() * sizeof(Turn) + plan.size() * sizeof(std::uint16_t) +
+         paces.size() * sizeof(std::uint64_t);
+}
+
 Digest View::digest() const {
   return storage::strong_digest_of(bytes());
 }

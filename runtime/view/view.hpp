@@ -99,6 +99,8 @@ struct View {
 
   bool operator==(const View&) const = default;
   Bytes bytes() const;  // in one fixed form, that votes sign
+  // Of its lists, in memory as on the wire.
+  std::size_t list_bytes() const;
   Digest digest() const;
   // To which its base and all later states belong.
   HistoryId history() const {

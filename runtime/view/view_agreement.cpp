@@ -175,8 +175,8 @@ void ViewAgreement::on_accept(Time now, const NodeId& from, const Accept& messag
   yield_to(now, message.ballot);
   votes_.promised = message.ballot;
   AcceptedView accepted{message.ballot, message.view, message.proof};
-  if (votes_.accepted && votes_.accepted->view == message.view)
-    keep_levels(accepted.proof, votes_.accepted->proof);
+  const bool is_known = votes_.accepted && votes_.accepted->view == message.view;
+  keep_levels(accepted.proof, is_known ? votes_.accepted->proof : Proof{});
   votes_.accepted = std::move(accepted);
   standing();
   if (!broken("no_freeze_on_promise")) frozen_ = true;
@@ -257,8 +257,8 @@ ViewChain ViewAgreement::with(DecidedView decided) const {
 
 void ViewAgreement::adopt(ViewChain chain, Effects& out) {
   View view = chain.back().view;
-  if (votes_.accepted && votes_.accepted->view == view)
-    keep_levels(chain.back().proof, votes_.accepted->proof);
+  const bool is_known = votes_.accepted && votes_.accepted->view == view;
+  keep_levels(chain.back().proof, is_known ? votes_.accepted->proof : Proof{});
   // Of another part of the job, or an undone history, nothing noted here is of any meaning.
   Floor floor = view.floor;
   if (view.history() == votes_.view.history()) floor = std::max(floor, votes_.floor, by_name);

@@ -123,10 +123,7 @@ bool is_spare(const View& before, const DecidedView& middle, const DecidedView& 
 }
 
 std::size_t size_of(const DecidedView& one) {
-  std::size_t promises = 0;
-  for (const auto* levels : {&one.proof.levels, &one.proof.left_out})
-    for (const Level& level : *levels) promises += level.promises.size();
-  return 256 + promises * sizeof(Told) + one.view.members.size() * 40 + one.view.plan.size() * 2 +
+  return 256 + bytes_of(one.proof) + one.view.members.size() * 40 + one.view.plan.size() * 2 +
          (one.view.acceptors.size() + one.voters.size() + one.view.sync_sources.size() +
           one.view.floor.holders.size()) *
              32 +
@@ -185,7 +182,12 @@ ViewChain extended(const View& first, ViewChain chain, DecidedView next) {
     if (is_spare(before, chain[at - 1], chain[at]))
       chain.erase(chain.begin() + static_cast<std::ptrdiff_t>(at) - 1);
   }
-  if (chain.size() > kKeptWhole) chain[chain.size() - 1 - kKeptWhole].proof = {};
+  // The newest have theirs, so many that whoever is told them, or starts from its disk, reads them.
+  std::size_t links = 0, bytes = 0;
+  for (auto link = chain.rbegin(); link != chain.rend() && links <= kKeptWhole; ++link, ++links) {
+    bytes += bytes_of(link->proof);
+    if (links == kKeptWhole || bytes > kMostProofBytes / 2) link->proof = {};
+  }
   if (chain.size() > kMostLinks) chain.erase(chain.begin());
   return chain;
 }

@@ -265,13 +265,7 @@ namespace {
 
 // About what it takes on the wire without its seals, and never more.
 std::size_t wire_bytes(const DecidedView& decided) {
-  const View& view = decided.view;
-  return view.members.size() * sizeof(wire::view::Member) +
-         (view.acceptors.size() + view.sync_sources.size() + view.floor.holders.size() +
-          view.put_out.size() + decided.voters.size()) *
-             sizeof(wire::view::NodeId) +
-         view.turns.size() * sizeof(wire::view::Turn) + view.plan.size() * sizeof(std::uint16_t) +
-         view.paces.size() * sizeof(std::uint64_t);
+  return decided.view.list_bytes() + decided.voters.size() * sizeof(wire::view::NodeId);
 }
 
 }  // namespace

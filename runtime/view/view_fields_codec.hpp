@@ -23,6 +23,9 @@ std::vector<wire::view::NodeId> to_wire(const std::vector<NodeId>& nodes);
 wire::view::Signature to_wire(const Signature& signature);
 flatbuffers::Offset<wire::view::View> to_wire(flatbuffers::FlatBufferBuilder& builder,
                                               const View& view);
+static_assert(sizeof(Member) == sizeof(wire::view::Member));  // see View::list_bytes
+static_assert(sizeof(NodeId) == sizeof(wire::view::NodeId));
+static_assert(sizeof(Turn) == sizeof(wire::view::Turn));
 using WireChain = flatbuffers::Vector<flatbuffers::Offset<wire::view::DecidedView>>;
 flatbuffers::Offset<WireChain> to_wire(flatbuffers::FlatBufferBuilder& builder,
                                        const ViewChain& chain);

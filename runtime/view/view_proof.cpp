@@ -10,7 +10,8 @@ namespace gpunode::view {
 
 namespace {
 
-constexpr std::size_t kMostLeftOut = 32;
+constexpr std::size_t kMostLeftOut = 32;  // levels
+constexpr std::size_t kMostLeftOutBytes = 1u << 20;
 
 // The highest ballots in which promisers of the level have accepted this view, and another one.
 struct Highest {
@@ -48,6 +49,12 @@ std::vector<Promiser> promisers_of(const Level& level) {
   std::vector<Promiser> promisers;
   for (const Told& one : level.promises) promisers.push_back({one.node, one.standing});
   return promisers;
+}
+
+std::size_t bytes_of(const Level& level) {
+  std::size_t bytes = 0;
+  for (const Told& one : level.promises) bytes += view::bytes_of(one);
+  return bytes;
 }
 
 }  // namespace
@@ -126,14 +133,36 @@ Proof taken_over(Level level, const AcceptedView& accepted) {
 }
 
 void keep_levels(Proof& proof, const Proof& other) {
-  const auto is_known = [&](const Level& one) {
+  const std::vector<Level> told = std::exchange(proof.left_out, {});
+  std::size_t bytes = 0;
+  const auto keep = [&](const Level& one) {
     const auto is_same = [&](const Level& known) { return known.ballot == one.ballot; };
-    return std::any_of(proof.levels.begin(), proof.levels.end(), is_same) ||
-           std::any_of(proof.left_out.begin(), proof.left_out.end(), is_same);
+    if (proof.left_out.size() >= kMostLeftOut || std::ranges::any_of(proof.levels, is_same) ||
+        std::ranges::any_of(proof.left_out, is_same))
+      return;
+    const std::size_t more = bytes_of(one);
+    if (bytes + more > kMostLeftOutBytes) return;
+    bytes += more;
+    proof.left_out.push_back(one);
   };
-  for (const std::vector<Level>* levels : {&other.levels, &other.left_out})
-    for (const Level& one : *levels)
-      if (proof.left_out.size() < kMostLeftOut && !is_known(one)) proof.left_out.push_back(one);
+  for (const std::vector<Level>* levels : {&other.levels, &other.left_out, &told})
+    for (const Level& one : *levels) keep(one);
+}
+
+std::size_t bytes_of(const Told& told) {
+  const Standing& where = told.standing;
+  const std::size_t nodes =
+      where.unreachable.size() + where.learners.size() + where.floor.holders.size();
+  return sizeof told + nodes * sizeof(NodeId) + where.plan.size() * sizeof(std::uint16_t) +
+         where.paces.size() * sizeof(std::uint64_t) +
+         (told.accepted ? sizeof(View) + told.accepted->view.list_bytes() : 0);
+}
+
+std::size_t bytes_of(const Proof& proof) {
+  std::size_t bytes = 0;
+  for (const auto* levels : {&proof.levels, &proof.left_out})
+    for (const Level& level : *levels) bytes += bytes_of(level);
+  return bytes;
 }
 
 }  // namespace gpunode::view

@@ -61,6 +61,12 @@ struct AcceptedView {
   bool operator==(const AcceptedView&) const = default;
 };
 
+// In memory, bytes.
+std::size_t bytes_of(const Told& told);
+std::size_t bytes_of(const Proof& proof);
+// Of the proofs in one frame or file together: more is not read.
+inline constexpr std::size_t kMostProofBytes = 16u << 20;
+
 inline constexpr std::string_view kPromisePurpose = "gpunode view promise 1";
 // What a promise for the view after `current` signs.
 Bytes promise_bytes(const View& current, const Ballot& ballot, const std::optional<Claim>& accepted,
@@ -76,7 +82,8 @@ using Follows = std::function<bool(const std::vector<Promiser>& promisers, const
 bool proves(const Signer& signer, const View& current, const Ballot& ballot, const View& next,
             const Proof& proof, const Follows& follows);
 
-// Adds to what `proof` leaves out the levels of another one for the same view.
+// Adds to what `proof` leaves out the levels of another one for the same view, within bounds: these
+// first, as what a teller says that it has left out may be anything.
 void keep_levels(Proof& proof, const Proof& other);
 
 // The proof for taking over what one of the promises of this level claims.

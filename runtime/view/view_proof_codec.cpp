@@ -17,9 +17,6 @@ Error corrupted(const std::string& what) {
   return {ErrorCode::corrupted, "proof of a view: " + what};
 }
 
-// What is written once is many times as much in memory: so much in all, and no frame makes it more.
-constexpr std::size_t kMostBytes = 16u << 20;
-
 using Pacing = std::pair<std::vector<std::uint16_t>, std::vector<std::uint64_t>>;
 using Nodes = std::vector<NodeId>;
 
@@ -67,19 +64,6 @@ Offset<wire::view::Level> write(FlatBufferBuilder& out, const Level& level, cons
   return wire::view::CreateLevel(out, &ballot, promises_at, pacings_at, lists_at);
 }
 
-// Of its lists, in memory as on the wire.
-std::size_t list_bytes(const View& view) {
-  static_assert(sizeof(Member) == sizeof(wire::view::Member));
-  static_assert(sizeof(NodeId) == sizeof(wire::view::NodeId));
-  static_assert(sizeof(Turn) == sizeof(wire::view::Turn));
-  return view.members.size() * sizeof(Member) +
-         (view.acceptors.size() + view.sync_sources.size() + view.floor.holders.size() +
-          view.put_out.size()) *
-             sizeof(NodeId) +
-         view.turns.size() * sizeof(Turn) + view.plan.size() * sizeof(std::uint16_t) +
-         view.paces.size() * sizeof(std::uint64_t);
-}
-
 // Reads one level after the other, and counts what it makes of them.
 class Reader {
  public:
@@ -92,7 +76,8 @@ class Reader {
       auto told = promise(*one, from);
       if (!told) return told.error();
       level.promises.push_back(std::move(*told));
-      if (budget_.in_memory > kMostBytes) return corrupted("too much is promised");
+      // What is written once is many times as much in memory.
+      if (budget_.in_memory > kMostProofBytes) return corrupted("too much is promised");
     }
     return level;
   }
@@ -100,9 +85,7 @@ class Reader {
  private:
   Result<Nodes> nodes_at(const wire::view::Level& level, std::uint16_t at) {
     if (!level.lists() || at >= level.lists()->size()) return corrupted("no such list");
-    auto nodes = from_wire(level.lists()->Get(at)->nodes());
-    if (nodes) budget_.in_memory += nodes->size() * sizeof(NodeId);
-    return nodes;
+    return from_wire(level.lists()->Get(at)->nodes());
   }
 
   Result<void> read_pacing(const wire::view::Level& level, std::uint16_t at, Standing& where) {
@@ -117,7 +100,6 @@ class Reader {
       if (!lies_aligned(pacing.paces())) return corrupted("misplaced paces");
       where.paces.assign(pacing.paces()->begin(), pacing.paces()->end());
     }
-    budget_.in_memory += where.plan.size() * 2 + where.paces.size() * 8;
     return {};
   }
 
@@ -125,7 +107,6 @@ class Reader {
     auto standing = from_wire(from.standing());
     if (!standing) return standing.error();
     Told told{from_wire(from.node()), {}, std::move(*standing), from_wire(from.signature())};
-    budget_.in_memory += sizeof told;
     if (auto read = read_pacing(level, from.pacing(), told.standing); !read) return read.error();
     for (const auto& [list, at] : {std::pair(&told.standing.unreachable, from.unreachable()),
                                    std::pair(&told.standing.learners, from.learners()),
@@ -134,10 +115,11 @@ class Reader {
       if (!nodes) return nodes.error();
       *list = std::move(*nodes);
     }
+    budget_.in_memory += bytes_of(told);
     if (!from.accepted_ballot()) return told;
     auto view = from.accepted() ? from_wire(from.accepted()) : Result<View>(next_);
     if (!view) return view.error();
-    const std::size_t lists = list_bytes(*view);
+    const std::size_t lists = view->list_bytes();
     if (from.accepted() && !budget_.sent.take(lists))
       return corrupted("views that lie in one another");
     budget_.in_memory += sizeof(View) + lists;

@@ -39,6 +39,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr double kJoinsPerSecond = 17;  // five thousand in five minutes
+
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -201,8 +203,14 @@ int attack(const Flags& flags, Member& member) {
   };
   const Throttle throttle(flags.cpu);
   const auto begin = Clock::now();
-  // By turns, as long each.
+  const auto churn = static_cast<std::size_t>(std::ranges::find(names, "churn") - names.begin());
+  // By turns, as long each; but so many identities join.
   for (std::size_t turn = 0; seconds_since(begin) < flags.seconds; ++turn) {
+    while (churn < names.size() && seconds_since(begin) < flags.seconds &&
+           static_cast<double>(attacks[churn]->done()) < kJoinsPerSecond * seconds_since(begin)) {
+      attacks[churn]->step();
+      throttle.pause();
+    }
     const auto until = Clock::now() + std::chrono::milliseconds(100);
     while (Clock::now() < until && seconds_since(begin) < flags.seconds) {
       attacks[turn % attacks.size()]->step();

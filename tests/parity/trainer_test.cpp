@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <mutex>
 
@@ -21,6 +22,26 @@ using collective::Tree;
 using collective::TreeNode;
 
 constexpr std::uint32_t kSlices = 8;
+
+// Counts the samples that are read.
+class CountedDataset : public dataset::Dataset {
+ public:
+  explicit CountedDataset(std::shared_ptr<const dataset::Dataset> data)
+      : Dataset(data->shared_source(), data->fields()), data_(std::move(data)) {}
+  std::uint64_t sample_count() const override { return data_->sample_count(); }
+  void read_sample(std::uint64_t index, MutableByteView target) const override {
+    ++reads;
+    data_->read_sample(index, target);
+  }
+  std::uint64_t held_out_count() const override { return data_->held_out_count(); }
+  void read_held_out(std::uint64_t index, MutableByteView target) const override {
+    data_->read_held_out(index, target);
+  }
+  mutable std::atomic<std::uint64_t> reads{0};
+
+ private:
+  std::shared_ptr<const dataset::Dataset> data_;
+};
 
 class TrainerTest : public ::testing::Test {
  protected:
@@ -146,6 +167,32 @@ TEST_F(TrainerTest, KeptSumsOfAnOlderPlanGiveTheSameBits) {
     check(*survivor, {{2, 0}, {0, 5}});
     check(*survivor, {tree.root()});
   }
+}
+
+TEST_F(TrainerTest, each_step_reads_its_own_samples_and_those_that_it_guesses_for_the_next) {
+  constexpr std::uint64_t steps = 60;
+  spec_.train.steps = steps;
+  auto data =
+      std::make_shared<CountedDataset>(*dataset::TextDataset::create(source_, {.context = 16}));
+  auto made = Trainer::create(
+      {.model = model_,
+       .devices = {&device_},
+       .spec = spec_,
+       .reader = ingest::SliceReader(data, {spec_.train.seed, spec_.train.batch, kSlices}),
+       .clock = &clock_,
+       .workers = 1});
+  ASSERT_TRUE(made) << made.error().message();
+  Trainer& trainer = **made;
+  for (std::uint64_t step = 1; step <= steps; ++step) {
+    trainer.want(step, {{1, 1}});
+    trainer.want(step, {{1, 1}, {0, 5}});  // a view has changed
+    while (!trainer.idle()) ASSERT_TRUE(trainer.compute_some([](const SumRange&) {}));
+    std::vector<float> total(model_->parameter_count() + model::kTailElements);
+    total.back() = 1;
+    ASSERT_TRUE(trainer.apply(step, collective::SharedFloats::from(std::move(total))));
+  }
+  // Three slices of at most three samples, and a slice may be read twice where a plan changes.
+  EXPECT_LE(data->reads, steps * 3 * 3 * 2);
 }
 
 TEST_F(TrainerTest, ReportsAModelThatTheMachineCannotHold) {

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/view/view_agreement.hpp"
 #include "tests/support/ids.hpp"
 #include "tests/support/twin_orders.hpp"
+#include "tests/support/twin_proofs.hpp"
 
 namespace gpunode::view {
 namespace {
@@ -141,6 +146,34 @@ TEST_F(ViewChainTest, a_row_proves_its_end_to_who_starts_anew_however_the_nodes_
     go_on({i, i + 1, i + 2, i + 3}, i == 1 ? std::vector{1, 2} : std::vector{i, i + 1, i + 2});
     ASSERT_TRUE(is_proven({}, chain_)) << i;
   }
+}
+
+// What voters were shown is large where they are many: no file is written that cannot be read again.
+TEST_F(ViewChainTest, of_many_voters_as_much_is_kept_as_is_read_again) {
+  std::vector<int> all(250);
+  std::iota(all.begin(), all.end(), 1);
+  Votes votes;
+  votes.view = first_of(all);
+  for (int round = 0; round < 10; ++round) {
+    const View before = votes.view;
+    DecidedView next = decided_by(before, after(before, all), nodes_of({1, 2, 3}));
+    next.view.plan.assign(2048, 0);
+    Level level{next.ballot, {}};
+    for (const int voter : all) {
+      level.promises.push_back(told_by(node(voter), before, next.ballot, {}, {}));
+      level.promises.back().standing.plan.assign(2048, static_cast<std::uint16_t>(voter));
+    }
+    next.proof.levels = {level};
+    votes.view = next.view;
+    votes.chain = extended(first_of(all), std::move(votes.chain), std::move(next));
+  }
+  const auto whole = std::ranges::count_if(
+      votes.chain, [](const DecidedView& one) { return !one.proof.levels.empty(); });
+  EXPECT_GE(whole, 2);
+  EXPECT_LT(whole, 8);
+  const auto read = decode_votes(encode_votes(votes));
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->chain, votes.chain);
 }
 
 TEST_F(ViewChainTest, who_missed_a_few_views_needs_only_those) {

@@ -180,5 +180,23 @@ TEST_F(ViewProofTest, nor_does_it_beside_a_rival) {
   EXPECT_TRUE(proves(longer.levels, view));
 }
 
+// A teller may say anything of what is not needed.
+TEST_F(ViewProofTest, what_a_node_has_seen_itself_is_not_crowded_out_of_what_it_keeps) {
+  const Level seen = level(2, {{1, {}}, {2, {}}});
+  Proof told{{level(3, {{1, {}}, {2, {}}})}, {}};
+  for (std::uint64_t round = 2; round < 1000; ++round)
+    if (round != 3) told.left_out.push_back(level(round, {{3, {}}}));
+  Proof own{{seen}, {}};
+  keep_levels(told, own);
+  ASSERT_FALSE(told.left_out.empty());
+  EXPECT_EQ(told.left_out.front(), seen);
+  EXPECT_LE(told.left_out.size(), 32u);
+
+  told.left_out = {level(4, {{3, {}}})};
+  told.left_out.front().promises.front().standing.paces.resize(1u << 18);
+  keep_levels(told, own);
+  EXPECT_EQ(told.left_out, std::vector{seen}) << "two megabytes";
+}
+
 }  // namespace
 }  // namespace gpunode::view
