@@ -21,6 +21,7 @@
 #include "runtime/base/log.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/membership/membership_codec.hpp"
+#include "runtime/security/forgers.hpp"
 #include "runtime/transport/join_socket.hpp"
 
 namespace gpunode::node {
@@ -53,6 +54,7 @@ struct State {
   std::optional<security::JoinServer> server;
   std::map<security::JoinExchange, std::function<void(Bytes)>> replies;
   security::JoinExchange next_exchange = 1;
+  security::Forgers forgers;
   security::AuditHead told;  // to all
   Time next_told, next_count, next_upkeep;
   std::map<NodeId, std::set<std::size_t>> pages;  // buckets of credentials, still to be sent
@@ -315,11 +317,16 @@ void on_net(Self* self, const NetMessage& net) {
   ByteView bytes = net.message->payload.view;
   switch (message->kind) {
     case RelayKind::credentials: {
+      if (!state.forgers.hears(net.from, now(self))) return;
       auto credentials = security::decode_credentials(bytes);
       if (!credentials) return;
-      auto merged = state.options.admissions->merge(*credentials);
+      auto merged = state.options.admissions->merge(*credentials, net.from);
       if (!merged)
         return log::warning("admission", "cannot store credentials: " + merged.error().message());
+      if (merged->forged) {
+        state.forgers.caught(net.from, now(self));
+        state.options.refusals->add(net.from, "a record with a wrong signature");
+      }
       return take_in(self, std::move(merged->added));
     }
     case RelayKind::relay_request:

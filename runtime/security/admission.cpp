@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::string_view kPurpose = "gpunode admission 2";
 constexpr std::string_view kRevocationPurpose = "gpunode revocation 2";
-constexpr std::size_t kMaxWaiting = 1024;  // of each kind
 
 WallTime cut(WallTime time) {
   return std::chrono::time_point_cast<std::chrono::milliseconds>(time);
@@ -130,7 +129,8 @@ Result<Admission> Admissions::admit(const Identity& issuer, Admission record,
     return {ErrorCode::permission_denied,
             "this node may not admit others, or not with these rights (" + to_text(record.rights) +
                 "); make the token on a node that may"};
-  if (judged.verdict == Verdict::bad) return {ErrorCode::invalid_argument, judged.why};
+  if (judged.verdict == Verdict::bad || judged.verdict == Verdict::forged)
+    return {ErrorCode::invalid_argument, judged.why};
   if (link_key.node != record.node || !link_key.is_genuine(record.sign_key))
     return {ErrorCode::invalid_argument, "the link key of " + record.node.short_text() +
                                              " is not signed by the node and by itself"};
@@ -169,67 +169,12 @@ Result<Revocation> Admissions::revoke(const Identity& issuer, const NodeId& node
     return {ErrorCode::permission_denied,
             "this node may not put others out; order it on one that "
             "has the right to operate"};
-  if (judged.verdict == Verdict::bad) return {ErrorCode::invalid_argument, judged.why};
+  if (judged.verdict == Verdict::bad || judged.verdict == Verdict::forged)
+    return {ErrorCode::invalid_argument, judged.why};
   if (judged.verdict == Verdict::good) insert(revocation);
   publish();
   if (auto stored = store(); !stored) return stored.error();
   return revocation;
-}
-
-// One pass over what is not judged yet; whether anything was added.
-template <class Record>
-bool Admissions::merge_some(std::vector<Record>& pending, std::vector<Record>& added,
-                            Merge& merge) {
-  bool progress = false;
-  std::vector<Record> rest;
-  for (Record& record : pending) {
-    Judged judged = judge(record);
-    switch (judged.verdict) {
-      case Verdict::good:
-        insert(record);
-        added.push_back(std::move(record));
-        progress = true;
-        break;
-      case Verdict::known:
-        ++merge.known;
-        break;
-      case Verdict::unproven:
-        rest.push_back(std::move(record));
-        break;
-      case Verdict::bad:
-        merge.refused.push_back(std::move(judged.why));
-        break;
-    }
-  }
-  pending = std::move(rest);
-  return progress;
-}
-
-Result<Admissions::Merge> Admissions::merge(const Credentials& credentials) {
-  const auto append = [](auto& to, const auto& from) {
-    to.insert(to.end(), from.begin(), from.end());
-  };
-  const auto bound = [](auto& waiting) {
-    if (waiting.size() > kMaxWaiting) waiting.resize(kMaxWaiting);
-  };
-  Merge merge;
-  append(waiting_.admissions, credentials.admissions);
-  append(waiting_.link_keys, credentials.link_keys);
-  append(waiting_.revocations, credentials.revocations);
-  for (bool progress = true; progress;) {
-    // Who is put out is so before it can let anybody in.
-    progress = merge_some(waiting_.revocations, merge.added.revocations, merge);
-    progress |= merge_some(waiting_.admissions, merge.added.admissions, merge);
-    progress |= merge_some(waiting_.link_keys, merge.added.link_keys, merge);
-  }
-  merge.waiting = waiting_.size();
-  bound(waiting_.admissions);
-  bound(waiting_.link_keys);
-  bound(waiting_.revocations);
-  for (const Sighting& sighting : credentials.sightings) note(sighting);
-  publish();
-  if (auto stored = store(); !stored) return stored.error();
-  return merge;
 }
 
 // Good: signed by a member that may admit, whose own record is here; the founder signs its own.
@@ -261,14 +206,15 @@ Admissions::Judged Admissions::judge(const Admission& admission) const {
   if (believes_) return {Verdict::good};
   const SignKey* key = founds ? &admission.sign_key : key_of(admission.issuer);
   if (!key) return {Verdict::unproven};
+  if (!founds && !vouched_for(admission, &Held::counts))
+    return bad("is by a node that was put out");
+  // The right may arrive later; until then the signature is worth no time.
+  if (!founds &&
+      !held(admission.issuer, kRightAdmit | admission.rights, admission.issued, &Held::ever))
+    return {Verdict::unproven};
   if (!verify(*key, kPurpose, admission.signed_bytes(), admission.signature))
-    return bad("has a wrong signature");
-  if (founds) return {Verdict::good};
-  if (!vouched_for(admission, &Held::counts)) return bad("is by a node that was put out");
-  // The right may arrive later.
-  return {held(admission.issuer, kRightAdmit | admission.rights, admission.issued, &Held::ever)
-              ? Verdict::good
-              : Verdict::unproven};
+    return {Verdict::forged, bad("has a wrong signature").why};
+  return {Verdict::good};
 }
 
 Admissions::Judged Admissions::judge(const LinkKey& link_key) const {
@@ -278,8 +224,8 @@ Admissions::Judged Admissions::judge(const LinkKey& link_key) const {
   if (known != link_keys_.end() && known->second.first.epoch >= link_key.epoch)
     return {Verdict::known};
   if (!believes_ && !link_key.is_genuine(owner->second.front().record.sign_key))
-    return {Verdict::bad, "the link key of " + link_key.node.short_text() +
-                              " is not signed by the node and by itself"};
+    return {Verdict::forged, "the link key of " + link_key.node.short_text() +
+                                 " is not signed by the node and by itself"};
   return {Verdict::good};
 }
 
@@ -317,11 +263,11 @@ Admissions::Judged Admissions::judge(const Revocation& revocation) const {
     return bad("does not fit; a node puts out at most 4096 and all of them 65536");
   const SignKey* key = key_of(revocation.issuer);
   if (!key) return {Verdict::unproven};
+  if (!held(revocation.issuer, kRightOperate, revocation.issued, &Held::ever))
+    return {Verdict::unproven};
   if (!verify(*key, kRevocationPurpose, revocation.signed_bytes(), revocation.signature))
-    return bad("has a wrong signature");
-  return {held(revocation.issuer, kRightOperate, revocation.issued, &Held::ever)
-              ? Verdict::good
-              : Verdict::unproven};
+    return {Verdict::forged, bad("has a wrong signature").why};
+  return {Verdict::good};
 }
 
 // Whose word this list knows how to check; null: not known yet.
@@ -339,6 +285,7 @@ void Admissions::insert(const Admission& admission) {
     return true;
   });
   Held added{admission, leads_back(admission, &Held::ever), leads_back(admission, &Held::counts)};
+  arrived_.insert(admission.node);
   const bool changes_others = admitted_by_.contains(admission.node);
   records.push_back(std::move(added));
   count_ += 1 - covered;

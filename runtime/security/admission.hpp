@@ -209,9 +209,13 @@ class Admissions {
     std::size_t known = 0;             // were here already
     std::size_t waiting = 0;           // issuer or owner not known yet; kept until it is
     std::vector<std::string> refused;  // one sentence each
+    // A signature was wrong. Nobody passes such a record on who checks what it hears: what came after
+    // it was not looked at, and its teller need not be heard for a while.
+    bool forged = false;
   };
-  // Adds what verifies, in any order; durable when this returns. Fails only as storing does.
-  Result<Merge> merge(const Credentials& credentials);
+  // Adds what verifies, in any order; durable when this returns. What is not proven yet waits, within
+  // bounds for each teller. Fails only as storing does.
+  Result<Merge> merge(const Credentials& credentials, const NodeId& teller = {});
 
   Credentials all() const;
   std::size_t size() const { return count_ + link_keys_.size() + revoked_count_; }
@@ -236,7 +240,7 @@ class Admissions {
   std::shared_ptr<const AdmissionSnapshot> snapshot() const { return snapshot_.read(); }
 
  private:
-  enum class Verdict { good, known, unproven, bad };
+  enum class Verdict { good, known, unproven, bad, forged };
   struct Judged {
     Verdict verdict = Verdict::good;
     std::string why = {};
@@ -274,7 +278,11 @@ class Admissions {
   void insert(const Revocation& revocation);
   void note(const Sighting& sighting);
   template <class Record>
-  bool merge_some(std::vector<Record>& pending, std::vector<Record>& added, Merge& merge);
+  bool merge_some(std::vector<Record>& pending, std::vector<Record>& added, Merge& merge,
+                  bool whole);
+  void merge_all(Credentials& pending, Merge& merge, bool whole);
+  std::map<NodeId, Credentials> take_awaited();
+  void wait_for_more(const NodeId& teller, Credentials unproven);
   void append(Credentials& out, const NodeId& node) const;
   std::set<NodeId> needed_by(std::set<NodeId> open) const;
   std::shared_ptr<const Standing> standing_of(const NodeId& node) const;
@@ -290,10 +298,11 @@ class Admissions {
   std::map<NodeId, std::vector<Revocation>> revocations_;
   std::map<NodeId, std::size_t> revoked_by_;  // how many
   std::map<NodeId, WallTime> seen_;
-  std::unordered_map<NodeId, std::size_t> admitted_by_;  // how many records
-  std::set<NodeId> changed_;                             // since the snapshot
-  Credentials waiting_;
-  Credentials news_;  // since record_ was written
+  std::unordered_map<NodeId, std::size_t> admitted_by_;      // how many records
+  std::set<NodeId> changed_;                                 // since the snapshot
+  std::map<NodeId, std::map<NodeId, Credentials>> waiting_;  // by teller, and for whose admission
+  std::set<NodeId> arrived_;  // who were admitted, since a look at it
+  Credentials news_;          // since record_ was written
   std::size_t count_ = 0, revoked_count_ = 0;
   bool dirty_ = false;     // something is not on disk yet
   bool awake_ = false;     // the time that this node was off is accounted for

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -34,18 +35,24 @@ std::unique_ptr<Node> start(NodeConfig config) {
   std::exit(1);
 }
 
+NodeConfig config_of(const std::string& folder, const char* name) {
+  NodeConfig config;
+  config.state_directory = folder + "/" + name;
+  config.listen = "127.0.0.1:0";
+  config.device = "cpu";
+  config.threads = 1;
+  config.data_sets = {{"text", {folder + "/text"}}};
+  return config;
+}
+
 // What the second process does: answers, until the first one is gone.
 int answer(const std::string& folder) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  NodeConfig config;
-  config.state_directory = folder + "/answers";
-  config.listen = "127.0.0.1:0";
-  config.device = "cpu";
-  auto node = start(config);
+  auto node = start(config_of(folder, "answers"));
   auto echo = [](std::string_view text) -> Result<std::string> { return std::string(text); };
   if (!node->publish("at once", echo, Node::Run::at_once) || !node->publish("on a thread", echo))
     return 1;
-  const auto token = nlohmann::json::parse(node->command("token.create", "{}"));
+  const auto token = nlohmann::json::parse(node->command("token.create", R"({"roles": "all"})"));
   const EchoPlace bare = serve_echo();
   std::cout << node->join_endpoints().at(0) << '\n'
             << token.value("token", "") << '\n'
@@ -126,7 +133,52 @@ Rate many_calls(Node& node, const std::string& name, int callers, pid_t other) {
   return rate;
 }
 
+// A job of both nodes whose steps are little else than 25 MB of gradients between the two.
+constexpr const char* kJob = R"(name = "busy"
+nodes = 2
+[data]
+set = "text"
+[model]
+kind = "gpt"
+layers = 4
+heads = 4
+channels = 256
+context = 16
+[train]
+steps = 1000000
+batch = 2
+slices = 2
+[checkpoint]
+every = 1000000
+)";
+
+bool beside_a_job(Node& node, std::vector<Way>& ways) {
+  using nlohmann::json;
+  const auto started =
+      json::parse(node.command("train", json{{"job_file", kJob}, {"directory", "/"}}.dump()));
+  if (!started.value("ok", false)) {
+    std::fprintf(stderr, "%s\n", started.dump().c_str());
+    return false;
+  }
+  const auto steps = [&] {
+    const auto told = json::parse(node.command("job.progress", R"({"job": "busy"})"));
+    const bool both = told.value("members", json::array()).size() == 2;
+    return both ? told.value("step", std::uint64_t{0}) : 0;
+  };
+  const auto until = SteadyClock::now() + kTimeout;
+  while (steps() < 5 && SteadyClock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const std::uint64_t before = steps();
+  const auto begin = SteadyClock::now();
+  if (before < 5 || !measure(ways, 64, 4'000)) return false;
+  const std::chrono::duration<double> took = SteadyClock::now() - begin;
+  std::printf("meanwhile the job did %.1f steps/s\n",
+              static_cast<double>(steps() - before) / took.count());
+  return true;
+}
+
 int ask(const std::string& folder) {
+  std::ofstream(folder + "/text") << std::string(100'000, 'x');
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   FILE* other = ::popen(("exec " + program + " answer " + folder).c_str(), "r");
   if (!other) return 1;
@@ -134,10 +186,7 @@ int ask(const std::string& folder) {
   for (std::string& line : told)
     for (int byte = std::fgetc(other); byte != '\n' && byte != EOF; byte = std::fgetc(other))
       line.push_back(static_cast<char>(byte));
-  NodeConfig config;
-  config.state_directory = folder + "/asks";
-  config.listen = "127.0.0.1:0";
-  config.device = "cpu";
+  NodeConfig config = config_of(folder, "asks");
   config.join = told[0].substr(told[0].find("//") == std::string::npos ? 0 : 6);
   config.token = told[1];
   auto node = start(config);
@@ -162,6 +211,8 @@ int ask(const std::string& folder) {
     std::printf("64 callers, %s: %.0f calls/s, each %.1f us of the processors\n", name,
                 rate.calls_a_second, rate.processor_us);
   }
+  std::printf("beside a job of both nodes:\n");
+  if (!beside_a_job(*node, ways)) return 1;
   node->leave();
   return 0;
 }

@@ -58,6 +58,51 @@ struct Cluster {
 
 constexpr Duration kLong = 24h * 31;
 
+// Nobody passes on what it has not checked.
+TEST(AdmissionUpkeep, a_wrong_signature_ends_a_message_and_is_blamed_on_its_teller_alone) {
+  Cluster cluster;
+  Admissions list(cluster.id);
+  const Admission founder = admission_of(cluster.id, cluster.founder, cluster.founder);
+  const Admission second = admission_of(cluster.id, cluster.founder, cluster.second);
+  Admission forged = admission_of(cluster.id, cluster.second, cluster.third);
+  forged.name = "another";
+  EXPECT_FALSE(list.merge({{founder, forged}, {}, {}}, cluster.fourth.id())->forged)
+      << "whether it is cannot be told yet";
+  const auto good = list.merge({{second}, {}, {}}, cluster.third.id());
+  EXPECT_FALSE(good->forged) << "what waited for it is not of who brings it";
+  EXPECT_EQ(good->added.admissions.size(), 1u);
+  const Admission third = admission_of(cluster.id, cluster.second, cluster.third);
+  const auto bad = list.merge({{forged, third}, {}, {}}, cluster.fourth.id());
+  EXPECT_TRUE(bad->forged);
+  EXPECT_TRUE(bad->added.empty()) << "the rest was looked at";
+  EXPECT_EQ(list.merge({{third}, {}, {}})->added.admissions.size(), 1u);
+}
+
+TEST(AdmissionUpkeep, what_one_node_tells_without_proof_takes_no_room_from_what_another_tells) {
+  Cluster cluster;
+  Admissions list(cluster.id);
+  ASSERT_TRUE(list.merge({{admission_of(cluster.id, cluster.founder, cluster.founder)}, {}, {}})
+                  ->added.size());
+  Admission unknown = admission_of(cluster.id, cluster.fourth, cluster.third);
+  for (int told = 0; told < 100; ++told) {
+    Credentials many;
+    for (int i = 0; i < 100; ++i) {
+      unknown.issuer.value[0] = static_cast<std::byte>(i);
+      unknown.issuer.value[1] = static_cast<std::byte>(told);
+      many.admissions.push_back(unknown);
+    }
+    NodeId teller = cluster.fourth.id();
+    teller.value[0] = static_cast<std::byte>(told % 70);
+    ASSERT_TRUE(list.merge(many, teller));
+  }
+  ASSERT_TRUE(list.merge({{admission_of(cluster.id, cluster.second, cluster.third)}, {}, {}},
+                         cluster.second.id()));
+  EXPECT_EQ(list.merge({{admission_of(cluster.id, cluster.founder, cluster.second)}, {}, {}})
+                ->added.admissions.size(),
+            2u)
+      << "what it waited for has come";
+}
+
 TEST(AdmissionUpkeep, proves_a_node_by_the_chain_of_its_issuers_alone) {
   Cluster cluster;
   const NodeId third = cluster.third.id();
