@@ -97,6 +97,7 @@ Result<void> CheckpointShelf::give_up(const view::CheckpointName& after,
     if (key.history != after.history || key.step <= after.step) continue;
     auto aside = store_.set_aside(key, reason);
     intact_.erase(key);
+    if (aside) in_place_.erase(key);
     if (aside)
       aside_.emplace(aside->path,
                      DamagedCheckpoint{name_of(key), aside->path.string(), aside->reason});

@@ -45,8 +45,12 @@ void send_out(Self* self, const job::Send& send) {
   const auto* step = std::get_if<job::StepMessage>(&send.message.body);
   const std::size_t bytes = message.payload.size();
   const Time begin = step && bytes > 0 ? now(self) : Time{};
-  // A failed send is a lost message, which the core is made for.
-  (void)self->state.options.send(send.to, lane, std::move(message));
+  // A failed send is a lost message, which the core is made for; but one that is too long would be
+  // lost again and again.
+  const auto sent = self->state.options.send(send.to, lane, std::move(message));
+  if (!sent && sent.error().code == ErrorCode::invalid_argument &&
+      self->state.warned_of.insert("send").second)
+    warn(self, "a message of the job cannot be sent: " + sent.error().message());
   if (step && bytes > 0)
     record(self, telemetry::SpanKind::send, step->step, begin, bytes, &send.to);
 }

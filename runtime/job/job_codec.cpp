@@ -49,7 +49,7 @@ Written write(FlatBufferBuilder& out, const view::Promise& body) {
                    wire::CreatePromise(out, &ballot, nullptr, 0, standing, 0, &signature));
   const auto accepted = to_wire(out, body.accepted->view);
   const auto accepted_ballot = to_wire(body.accepted->ballot);
-  const auto proof = to_wire(out, body.accepted->proof, body.accepted->view);
+  const auto proof = to_wire(out, body.accepted->proof, body.accepted->view, false);
   return written(wire::Body::Promise, wire::CreatePromise(out, &ballot, &accepted_ballot, accepted,
                                                           standing, proof, &signature));
 }
@@ -60,7 +60,7 @@ Written write(FlatBufferBuilder& out, const view::Refuse& body) {
 Written write(FlatBufferBuilder& out, const view::Accept& body) {
   const auto ballot = to_wire(body.ballot);
   const auto view = to_wire(out, body.view);
-  const auto proof = to_wire(out, body.proof, body.view);
+  const auto proof = to_wire(out, body.proof, body.view, false);
   return written(wire::Body::Accept, wire::CreateAccept(out, &ballot, view, proof));
 }
 Written write(FlatBufferBuilder& out, const view::Accepted& body) {

@@ -51,7 +51,7 @@ bool JobCore::State::parts_from(const ViewAsk& ask) const {
 bool JobCore::State::on_fork(const NodeId& from, const view::ViewChain& told, Actions& out) {
   const view::ViewChain& own = job.agreement.votes().chain;
   if (!may_part(own, told) || broken("forks_unseen")) return false;
-  if (!forks.looks_at(from, job.now)) return false;
+  if (!forks.looks_at(from, job.now)) return true;  // it is told again
   const view::Trust& trust = job.agreement.trust();
   const std::optional<view::Fork> fork = view::fork_of(trust, own, told);
   if (!fork) return false;
@@ -88,7 +88,7 @@ void JobCore::State::show_evidence(Actions& out) const {
     for (const NodeId& node : everybody_in(one.view)) nodes.insert(node);
   for (const NodeId& node : job.everybody()) nodes.insert(node);
   if (takes_part)
-    for (const NodeId& node : nodes) job.send(node, ViewNotice{forks.evidence()}, out);
+    for (const NodeId& node : nodes) job.send(node, notice_of(forks.evidence()), out);
 }
 
 // A checkpoint bears a name that the other part gives, too, to a state that may be another: none that
@@ -104,6 +104,7 @@ void JobCore::State::give_way(const view::Fork& fork, const view::ViewChain& tol
 
 void JobCore::State::on_given_up(const Checkpoint& newest_intact, Actions& out) {
   const view::ViewChain told = forks.end_giving_way();
+  job.checkpoint = newest_intact;  // whatever became of the fork
   const view::Trust& trust = job.agreement.trust();
   const std::optional<view::Fork> fork = view::fork_of(trust, job.agreement.votes().chain, told);
   if (!fork) return;
@@ -120,7 +121,6 @@ void JobCore::State::on_given_up(const Checkpoint& newest_intact, Actions& out) 
   if (job.progress.committed() > shared)
     job.progress.follow({static_cast<std::uint32_t>(chain.back().view.turns.size() + 1),
                          fork->ours.view.digest().low | 1});
-  job.checkpoint = newest_intact;
   job.later_checkpoint.reset();
   install(std::move(chain), out, true);
 }

@@ -23,6 +23,7 @@ class KnownForks {
 
   // Whether another view that this node tells is looked at: signatures cost time.
   bool looks_at(const NodeId& from, Time now) {
+    if (looked_.size() >= kMany) looked_.clear();
     Time& last = looked_[from];
     if (last != Time{} && now < last + kLookEvery) return false;
     last = now;
@@ -51,6 +52,7 @@ class KnownForks {
 
  private:
   static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMany = 1024;
   static constexpr Duration kLookEvery = std::chrono::milliseconds(100);
   std::uint64_t rival_ = 0;
   std::map<NodeId, Time> looked_;

@@ -13,9 +13,16 @@ constexpr Duration kAskEvery = std::chrono::milliseconds(1000);
 constexpr Duration kGossipEvery = std::chrono::milliseconds(2000);
 constexpr Duration kTellRefusalEvery = std::chrono::seconds(10);
 constexpr Duration kDeafFor = std::chrono::milliseconds(100);
+constexpr int kMostAnswers = 10;                // to questions, in that time
+constexpr std::size_t kProofBytes = 96u << 10;  // that a message has room for
 constexpr std::size_t kMostAhead = 4096;
 constexpr std::size_t kNewest = 9;  // that a chain has whole
 }  // namespace
+
+ViewNotice notice_of(view::ViewChain chain) {
+  view::bound_proofs(chain, kProofBytes);
+  return {std::move(chain)};
+}
 
 void ViewNews::on_view() {
   ahead_.clear();
@@ -31,9 +38,11 @@ void ViewNews::on_message(const NodeId& from, const view::ViewName& theirs) {
 void ViewNews::tell(const NodeId& to, bool always, Actions& out) {
   if (job_.view().view_id == 0) return;
   Peer& peer = peers_[to];
-  if (!always && peer.told != Time{} && job_.now < peer.told + kTellEvery) return;
+  const bool again = peer.told != Time{} && job_.now < peer.told + kTellEvery;
+  if (!again) peer.answers = 0;
+  if (again && (!always || ++peer.answers > kMostAnswers)) return;
   peer.told = job_.now;
-  job_.send(to, ViewNotice{view::since(job_.agreement.votes().chain, peer.proven)}, out);
+  job_.send(to, notice_of(view::since(job_.agreement.votes().chain, peer.proven)), out);
 }
 
 std::optional<view::ViewChain> ViewNews::on_told(const NodeId& from, const view::ViewChain& told,
@@ -60,7 +69,7 @@ void ViewNews::tell_newest(const NodeId& to, Actions& out) {
   peer.told = job_.now;
   const view::ViewChain& chain = job_.agreement.votes().chain;
   const auto first = chain.end() - static_cast<std::ptrdiff_t>(std::min(chain.size(), kNewest));
-  job_.send(to, ViewNotice{{first, chain.end()}}, out);
+  job_.send(to, notice_of({first, chain.end()}), out);
 }
 
 void ViewNews::on_ask(const NodeId& from, const ViewAsk& ask) {

@@ -18,6 +18,9 @@
 
 namespace gpunode::job {
 
+// With as much of the proofs as a message has room for.
+ViewNotice notice_of(view::ViewChain chain);
+
 class ViewNews {
  public:
   explicit ViewNews(const JobContext& job) : job_(job) {}
@@ -54,6 +57,7 @@ class ViewNews {
     view::ViewName view;    // newest that it is known to have installed
     view::ViewName proven;  // from which it can follow the views after it
     Time told{};            // when a VIEW was last sent to it
+    int answers = 0;        // to its questions, one soon after another
     Time asked{};           // when a VIEW was last asked of it
     Time in_vain{};         // when it last told a view that was not proven
     bool ready = false;     // it has said that it holds the state of this view

@@ -1,5 +1,6 @@
 // Members that told a record with a wrong signature. Whoever checks what it hears passes none on, so
-// they are not heard of such records for a while: the looking takes more time than the telling.
+// they are not heard of such records for a while: the looking takes more time than the telling. Of very
+// many at once all are heard again.
 // Owned by the admission actor.
 #pragma once
 
@@ -23,6 +24,7 @@ class Forgers {
   void caught(const NodeId& node, Time now) {
     if (deaf_until_.size() >= kMany)
       std::erase_if(deaf_until_, [&](const auto& one) { return now >= one.second; });
+    if (deaf_until_.size() >= kMany) deaf_until_.clear();
     deaf_until_[node] = now + kDeafFor;
   }
 

@@ -60,13 +60,13 @@ std::optional<Fork> fork_of(const Trust& trust, const ViewChain& own, const View
   const View* before = &trust.first;
   for (const DecidedView& ours : own) {
     if (follows(*before, ours))
-      for (const DecidedView& theirs : told)
-        if (theirs.view.view_id == ours.view.view_id) {
-          if (theirs.view != ours.view &&
-              (is_decided(*trust.signer, *before, theirs) || broken("forks_unsigned")))
-            return Fork{*before, ours, theirs};
-          break;  // honest chains have one of each number
-        }
+      // Evidence of a fork has two of one number, and nothing honest has more.
+      for (int looked = 0; const DecidedView& theirs : told) {
+        if (theirs.view.view_id != ours.view.view_id || looked++ >= 2) continue;
+        if (theirs.view != ours.view &&
+            (is_decided(*trust.signer, *before, theirs) || broken("forks_unsigned")))
+          return Fork{*before, ours, theirs};
+      }
     before = &ours.view;
   }
   return std::nullopt;

@@ -175,8 +175,9 @@ void ViewAgreement::on_accept(Time now, const NodeId& from, const Accept& messag
   yield_to(now, message.ballot);
   votes_.promised = message.ballot;
   AcceptedView accepted{message.ballot, message.view, message.proof};
-  const bool is_known = votes_.accepted && votes_.accepted->view == message.view;
-  keep_levels(accepted.proof, is_known ? votes_.accepted->proof : Proof{});
+  accepted.proof.left_out.clear();  // which nobody has looked at
+  if (votes_.accepted && votes_.accepted->view == message.view)
+    keep_levels(accepted.proof, votes_.accepted->proof);
   votes_.accepted = std::move(accepted);
   standing();
   if (!broken("no_freeze_on_promise")) frozen_ = true;
@@ -257,8 +258,11 @@ ViewChain ViewAgreement::with(DecidedView decided) const {
 
 void ViewAgreement::adopt(ViewChain chain, Effects& out) {
   View view = chain.back().view;
-  const bool is_known = votes_.accepted && votes_.accepted->view == view;
-  keep_levels(chain.back().proof, is_known ? votes_.accepted->proof : Proof{});
+  // What this node has seen itself comes first: a teller may say anything of what is not needed.
+  Proof seen;
+  if (votes_.accepted && votes_.accepted->view == view) seen = votes_.accepted->proof;
+  keep_levels(seen, chain.back().proof);
+  chain.back().proof = std::move(seen);
   // Of another part of the job, or an undone history, nothing noted here is of any meaning.
   Floor floor = view.floor;
   if (view.history() == votes_.view.history()) floor = std::max(floor, votes_.floor, by_name);

@@ -63,6 +63,8 @@ using ViewChain = std::vector<DecidedView>;
 
 // One view more, and what is no longer needed is left out.
 ViewChain extended(const View& first, ViewChain chain, DecidedView next);
+// The proofs of the newest views stay that take no more bytes in all: what holds them has a bound.
+void bound_proofs(ViewChain& chain, std::size_t bytes);
 
 // `own` brought on by what was `told`: to the last view of `told`, if that is proven. `astray`: this
 // node has long been without a quorum or has no part in its view, so that a view may be proven from

@@ -301,7 +301,9 @@ Result<ViewChain> from_wire(const WireChain* chain, std::size_t bytes) {
   return links;
 }
 
-Bytes encode_votes(const Votes& votes) {
+namespace {
+
+Bytes encode(const Votes& votes) {
   flatbuffers::FlatBufferBuilder builder;
   const auto view_at = to_wire(builder, votes.view);
   const auto chain_at = to_wire(builder, votes.chain);
@@ -331,6 +333,17 @@ Bytes encode_votes(const Votes& votes) {
   bytes.resize(bytes.size() + sizeof check);
   std::memcpy(bytes.data() + bytes.size() - sizeof check, &check, sizeof check);
   return bytes;
+}
+
+}  // namespace
+
+// What no restart would read is not written: proofs in the chain are needed for forks alone.
+Bytes encode_votes(const Votes& votes) {
+  Bytes bytes = encode(votes);
+  if (decode_votes(bytes)) return bytes;
+  Votes less = votes;
+  bound_proofs(less.chain, 0);
+  return encode(less);
 }
 
 Result<Votes> decode_votes(ByteView bytes) {

@@ -44,7 +44,8 @@ flatbuffers::Offset<wire::view::Standing> to_wire(flatbuffers::FlatBufferBuilder
                                                   const Standing& where);
 // Of what is proven: `next`.
 flatbuffers::Offset<wire::view::Proof> to_wire(flatbuffers::FlatBufferBuilder& builder,
-                                               const Proof& proof, const View& next);
+                                               const Proof& proof, const View& next,
+                                               bool with_left_out = true);
 
 // An absent field is the value's default.
 CheckpointName name_from_wire(const wire::view::Checkpoint* from);

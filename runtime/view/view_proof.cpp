@@ -52,7 +52,7 @@ std::vector<Promiser> promisers_of(const Level& level) {
 }
 
 std::size_t bytes_of(const Level& level) {
-  std::size_t bytes = 0;
+  std::size_t bytes = sizeof level;
   for (const Told& one : level.promises) bytes += view::bytes_of(one);
   return bytes;
 }
@@ -133,8 +133,8 @@ Proof taken_over(Level level, const AcceptedView& accepted) {
 }
 
 void keep_levels(Proof& proof, const Proof& other) {
-  const std::vector<Level> told = std::exchange(proof.left_out, {});
   std::size_t bytes = 0;
+  for (const Level& one : proof.left_out) bytes += bytes_of(one);
   const auto keep = [&](const Level& one) {
     const auto is_same = [&](const Level& known) { return known.ballot == one.ballot; };
     if (proof.left_out.size() >= kMostLeftOut || std::ranges::any_of(proof.levels, is_same) ||
@@ -145,7 +145,7 @@ void keep_levels(Proof& proof, const Proof& other) {
     bytes += more;
     proof.left_out.push_back(one);
   };
-  for (const std::vector<Level>* levels : {&other.levels, &other.left_out, &told})
+  for (const std::vector<Level>* levels : {&other.levels, &other.left_out})
     for (const Level& one : *levels) keep(one);
 }
 
@@ -159,7 +159,9 @@ std::size_t bytes_of(const Told& told) {
 }
 
 std::size_t bytes_of(const Proof& proof) {
-  std::size_t bytes = 0;
+  const Hearsay& hearsay = proof.hearsay;
+  std::size_t bytes = (hearsay.witnesses.size() + hearsay.barred.size()) * sizeof(NodeId) +
+                      hearsay.joining.size() * sizeof(Joining);
   for (const auto* levels : {&proof.levels, &proof.left_out})
     for (const Level& level : *levels) bytes += bytes_of(level);
   return bytes;

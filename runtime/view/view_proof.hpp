@@ -82,8 +82,7 @@ using Follows = std::function<bool(const std::vector<Promiser>& promisers, const
 bool proves(const Signer& signer, const View& current, const Ballot& ballot, const View& next,
             const Proof& proof, const Follows& follows);
 
-// Adds to what `proof` leaves out the levels of another one for the same view, within bounds: these
-// first, as what a teller says that it has left out may be anything.
+// Adds to what `proof` leaves out the levels of another one for the same view, within bounds.
 void keep_levels(Proof& proof, const Proof& other);
 
 // The proof for taking over what one of the promises of this level claims.

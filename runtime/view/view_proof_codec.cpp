@@ -17,6 +17,8 @@ Error corrupted(const std::string& what) {
   return {ErrorCode::corrupted, "proof of a view: " + what};
 }
 
+constexpr flatbuffers::uoffset_t kMostLevels = 256;
+
 using Pacing = std::pair<std::vector<std::uint16_t>, std::vector<std::uint64_t>>;
 using Nodes = std::vector<NodeId>;
 
@@ -71,7 +73,8 @@ class Reader {
 
   Result<Level> level(const wire::view::Level& from) {
     Level level{from_wire(from.ballot()), {}};
-    if (!from.promises()) return level;
+    const std::size_t count = from.promises() ? from.promises()->size() : 0;
+    if (count == 0 || count > kMaxMembers) return corrupted("nobody, or too many, promise");
     for (const wire::view::Told* one : *from.promises()) {
       auto told = promise(*one, from);
       if (!told) return told.error();
@@ -133,11 +136,12 @@ class Reader {
 
 }  // namespace
 
-Offset<wire::view::Proof> to_wire(FlatBufferBuilder& builder, const Proof& proof,
-                                  const View& next) {
+Offset<wire::view::Proof> to_wire(FlatBufferBuilder& builder, const Proof& proof, const View& next,
+                                  bool with_left_out) {
   std::vector<Offset<wire::view::Level>> levels, left_out;
   for (const Level& one : proof.levels) levels.push_back(write(builder, one, next));
-  for (const Level& one : proof.left_out) left_out.push_back(write(builder, one, next));
+  if (with_left_out)
+    for (const Level& one : proof.left_out) left_out.push_back(write(builder, one, next));
   std::vector<Offset<wire::view::Joining>> joining;
   for (const Joining& one : proof.hearsay.joining) {
     const auto node = to_wire(one.member.node);
@@ -161,6 +165,7 @@ Result<Proof> from_wire(const wire::view::Proof* from, const View& next, ProofBu
   for (const auto& [to, all] :
        {std::pair(&proof.levels, from->levels()), std::pair(&proof.left_out, from->left_out())}) {
     if (!all) continue;
+    if (all->size() > kMostLevels) return corrupted("too many ballots");
     for (const wire::view::Level* one : *all) {
       auto level = reader.level(*one);
       if (!level) return level.error();

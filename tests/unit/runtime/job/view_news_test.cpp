@@ -38,10 +38,15 @@ TEST_F(ViewNewsTest, one_node_is_told_every_hundred_milliseconds_at_most) {
   EXPECT_EQ(out_.size(), 3u);
 }
 
-TEST_F(ViewNewsTest, who_asks_is_told_at_once) {
+TEST_F(ViewNewsTest, who_asks_is_told_at_once_and_not_as_often_as_it_likes) {
   news_.tell(node(2), false, out_);
   news_.tell(node(2), true, out_);
   EXPECT_EQ(out_.size(), 2u);
+  for (int i = 0; i < 100; ++i) news_.tell(node(2), true, out_);
+  EXPECT_EQ(out_.size(), 11u);
+  pass(100ms);
+  news_.tell(node(2), true, out_);
+  EXPECT_EQ(out_.size(), 12u);
 }
 
 TEST_F(ViewNewsTest, the_view_of_the_manifest_is_told_to_nobody) {

@@ -296,6 +296,8 @@ TEST_F(ForkTest, a_later_vote_for_another_view_alone_says_nothing) {
 TEST_F(ForkTest, it_is_seen_by_who_is_told_the_other_and_by_nobody_who_is_told_a_lie) {
   EXPECT_TRUE(fork_of(trust_, {one_}, {other_}));
   EXPECT_FALSE(fork_of(trust_, {one_}, {one_}));
+  EXPECT_TRUE(fork_of(trust_, {one_}, {one_, other_})) << "as evidence is passed on";
+  EXPECT_TRUE(fork_of(trust_, {one_}, {other_, one_}));
   EXPECT_FALSE(fork_of(trust_, {}, {other_}));
   other_.seals.pop_back();
   EXPECT_FALSE(fork_of(trust_, {one_}, {other_})) << "no quorum";

@@ -41,7 +41,9 @@ TEST(ViewPromises, what_it_has_seen_of_a_view_stays_with_it) {
   ViewAgreement::Effects out;
   acceptor.agreement->adopt(
       {decided_by(acceptor.agreement->view(), accepted->view, {node(1), node(2)})}, out);
-  EXPECT_EQ(acceptor.agreement->votes().chain.back().proof.left_out.size(), 2u);
+  const Proof& kept = acceptor.agreement->votes().chain.back().proof;
+  EXPECT_EQ(kept.levels, again.proof.levels);
+  EXPECT_EQ(kept.left_out, first.proof.levels);
 }
 
 TEST(ViewPromises, a_lower_ballot_is_refused) {
