@@ -84,6 +84,38 @@ TEST(JobDoubleVote, of_five_likewise) {
   expect_healed(2);
 }
 
+// One link heals, and a while later one part and its half of the voter are lost for good.
+TEST(JobDoubleVote, who_is_shown_the_evidence_alone_puts_the_voter_out_as_well) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    WorldOptions options = Twins::options(2, seed, {});
+    options.model.total_steps = 4000;
+    options.fault_time = 60s;
+    options.heal_time = 1s;
+    JobWorld world(options);
+    world.at(0ms, [&] {
+      for (const std::size_t one : {0, 1})
+        for (const std::size_t other : {2, 3}) world.cut_link(one, other);
+    });
+    world.at(8s, [&] { heal_link(world, 0, 2); });
+    world.at(12s, [&] {
+      for (const std::size_t node : {0, 1, 5})
+        if (world.alive(node)) world.lose_machine(node);
+    });
+    bool looked = false;
+    world.at(59s, [&] {
+      looked = world.alive(2) && world.alive(3);
+      for (const std::size_t node : {2, 3}) {
+        if (!looked) return;
+        const view::View& view = world.core(node).view();
+        EXPECT_EQ(view.put_out, std::vector{world.id(4)}) << "seed " << seed << " n" << node;
+        EXPECT_LT(view.view_id, 20u) << "seed " << seed << ": views without end";
+      }
+    });
+    (void)world.run();
+    EXPECT_TRUE(looked) << "seed " << seed;
+  }
+}
+
 TEST(JobDoubleVote, without_looking_for_forks_the_parts_stay_apart) {
   bool apart = false;
   for (std::uint64_t seed = 1; seed <= 5 && !apart; ++seed) {
