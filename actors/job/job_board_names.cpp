@@ -63,7 +63,10 @@ JobNames names_of(Self* self) {
                                                is_proven(self, *id, {id_text, from, hint}))
       names.forget(*id);
   for (const auto& [id, _] : state.removed) names.forget(id);
-  names.forget_started();
+  std::set<JobId> begun_here;
+  for (const auto& [id, job] : state.jobs)
+    if (!job.waiting) begun_here.insert(id);
+  names.forget_started(begun_here);
   // Whatever others say, what is being trained here is.
   for (const auto& [id, job] : state.jobs)
     if (is_under_way(job) || state.overruled.contains(id)) add_own(id, job);

@@ -205,7 +205,8 @@ class Leavers(Enter):
         for name, ask in (("c", lambda node: node.signal(signal.SIGTERM)),
                           ("b", lambda node: node.ask("leave"))):
             rest = [one for one in NAMES if one != name and one not in left]
-            cluster.wait_until(lambda: len(self.views(self.nodes["a"])) == len(left) + 1,
+            cluster.wait_until(lambda: self.progress(self.nodes["a"], "small")["view"] in
+                               self.views(self.nodes["a"]),
                                "each view commits a step before it is changed")
             ask(self.nodes[name])
             self.await_members(self.nodes["a"], rest)

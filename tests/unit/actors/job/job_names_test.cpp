@@ -96,6 +96,8 @@ TEST_F(TheNames, know_a_job_by_the_id_that_it_had_in_the_queue) {
   one.waited_as = id(0xd4).text();
   names.add(one);
   names.add(job(0xd4, "x", 5, true));
+  names.forget_started({id(0xd4)});
+  EXPECT_TRUE(names.knows(id(0xd4))) << "anybody can say that it is what another one was";
   names.forget_started();
   EXPECT_EQ(meant("d4"), id(0xa1));
   EXPECT_EQ(names.shown(id(0xa1)), "x");
