@@ -26,9 +26,8 @@ struct CheckpointOptions {
 };
 
 // `job` gets a CheckpointWritten for each WriteCheckpoint, a CheckpointRead for each
-// ReadCheckpoint, a CheckpointsFound for each FindCheckpoint
-// and GiveUpCheckpoints; and a CheckpointsFound after each
-// answer with which one was lost.
+// ReadCheckpoint, a CheckpointsFound for each FindCheckpoint and GiveUpCheckpoints; and a
+// CheckpointsFound after each answer with which one was lost.
 caf::actor spawn_checkpoints(caf::actor_system& system, caf::actor job, CheckpointOptions options);
 
 }  // namespace gpunode::checkpoint

@@ -97,12 +97,13 @@ Result<void> CheckpointShelf::give_up(const view::CheckpointName& after,
     if (key.history != after.history || key.step <= after.step) continue;
     auto aside = store_.set_aside(key, reason);
     intact_.erase(key);
-    if (aside) in_place_.erase(key);
-    if (aside)
+    if (aside) {
+      in_place_.erase(key);
       aside_.emplace(aside->path,
                      DamagedCheckpoint{name_of(key), aside->path.string(), aside->reason});
-    else if (aside.error().code != ErrorCode::not_found)  // another hand took it
+    } else if (aside.error().code != ErrorCode::not_found) {  // another hand took it
       return aside.error();
+    }
   }
   return {};
 }

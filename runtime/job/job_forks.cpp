@@ -81,14 +81,15 @@ bool JobCore::State::on_fork(const NodeId& from, const view::ViewChain& told, Ac
 // Who votes for putting somebody out has to have seen why.
 void JobCore::State::show_evidence(Actions& out) const {
   const view::View& view = job.view();
-  const bool takes_part = std::ranges::any_of(
-      forks.double_voters(), [&](const NodeId& node) { return view.has_part(node); });
+  if (std::ranges::none_of(forks.double_voters(),
+                           [&](const NodeId& node) { return view.has_part(node); }))
+    return;
   std::set<NodeId> nodes;
   for (const view::DecidedView& one : forks.evidence())
     for (const NodeId& node : everybody_in(one.view)) nodes.insert(node);
   for (const NodeId& node : job.everybody()) nodes.insert(node);
-  if (takes_part)
-    for (const NodeId& node : nodes) job.send(node, notice_of(forks.evidence()), out);
+  const ViewNotice evidence = notice_of(forks.evidence());
+  for (const NodeId& node : nodes) job.send(node, evidence, out);
 }
 
 // A checkpoint bears a name that the other part gives, too, to a state that may be another: none that

@@ -54,17 +54,16 @@ void JobCore::State::route(const NodeId& from, const JobMessage& message, Action
     // A job that is finished is not done again in another history.
     return job.finished && !one_history ? answer(from, out) : on_notice(from, *notice, out);
   }
-  const auto* asked = std::get_if<ViewAsk>(&message.body);
-  if (asked && parts_from(*asked)) return news.tell_newest(from, out);
+  const auto* ask = std::get_if<ViewAsk>(&message.body);
+  if (ask && parts_from(*ask)) return news.tell_newest(from, out);
   news.on_message(from, theirs);
   if (heard) route_state(from, message, out);
   if (theirs == ours) return heard ? route_in_view(from, message, out) : void();
   // Which of two histories goes before is for who knows both views: each side tells its own.
-  const bool asks = std::holds_alternative<ViewAsk>(message.body);
   const auto* status = std::get_if<StepStatus>(&message.body);
   if (status && heard && !one_history) on_status(from, theirs.history, *status, out);
-  if (const auto* ask = std::get_if<ViewAsk>(&message.body)) news.on_ask(from, *ask);
-  if (theirs.view_id <= ours.view_id || (!one_history && asks)) news.tell(from, asks, out);
+  if (ask) news.on_ask(from, *ask);
+  if (theirs.view_id <= ours.view_id || (!one_history && ask)) news.tell(from, ask != nullptr, out);
   if (theirs.view_id < ours.view_id) return;
   if (heard) steps.keep_early(from, message);
   news.ask(from, out);

@@ -129,8 +129,7 @@ Result<Admission> Admissions::admit(const Identity& issuer, Admission record,
     return {ErrorCode::permission_denied,
             "this node may not admit others, or not with these rights (" + to_text(record.rights) +
                 "); make the token on a node that may"};
-  if (judged.verdict == Verdict::bad || judged.verdict == Verdict::forged)
-    return {ErrorCode::invalid_argument, judged.why};
+  if (judged.is_refused()) return {ErrorCode::invalid_argument, judged.why};
   if (link_key.node != record.node || !link_key.is_genuine(record.sign_key))
     return {ErrorCode::invalid_argument, "the link key of " + record.node.short_text() +
                                              " is not signed by the node and by itself"};
@@ -169,8 +168,7 @@ Result<Revocation> Admissions::revoke(const Identity& issuer, const NodeId& node
     return {ErrorCode::permission_denied,
             "this node may not put others out; order it on one that "
             "has the right to operate"};
-  if (judged.verdict == Verdict::bad || judged.verdict == Verdict::forged)
-    return {ErrorCode::invalid_argument, judged.why};
+  if (judged.is_refused()) return {ErrorCode::invalid_argument, judged.why};
   if (judged.verdict == Verdict::good) insert(revocation);
   publish();
   if (auto stored = store(); !stored) return stored.error();

@@ -86,6 +86,7 @@ struct Credentials {
   bool operator==(const Credentials&) const = default;
   bool empty() const { return admissions.empty() && link_keys.empty() && revocations.empty(); }
   std::size_t size() const { return admissions.size() + link_keys.size() + revocations.size(); }
+  void add(const Credentials& more);  // behind its own
 };
 
 // Wire and disk form (schemas/join.fbs). Decoding checks form and bounds, not signatures.
@@ -244,6 +245,7 @@ class Admissions {
   struct Judged {
     Verdict verdict = Verdict::good;
     std::string why = {};
+    bool is_refused() const { return verdict == Verdict::bad || verdict == Verdict::forged; }
   };
   // An admission, and whether it leads back to the founder: if nobody had been put out, and so.
   struct Held {

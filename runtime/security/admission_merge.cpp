@@ -12,11 +12,6 @@ namespace {
 constexpr std::size_t kMaxWaiting = 1024;  // of each teller
 constexpr std::size_t kMaxTellers = 64;
 
-template <class Record>
-void add_to(std::vector<Record>& to, std::vector<Record> from) {
-  std::ranges::move(from, std::back_inserter(to));
-}
-
 const NodeId& awaited_by(const Admission& admission) {
   return admission.issuer;
 }
@@ -78,12 +73,8 @@ std::map<NodeId, Credentials> Admissions::take_awaited() {
   std::map<NodeId, Credentials> awaited;
   for (const NodeId& node : std::exchange(arrived_, {}))
     for (auto& [teller, waiting] : waiting_)
-      if (auto found = waiting.extract(node); !found.empty()) {
-        Credentials& all = awaited[teller];
-        add_to(all.admissions, std::move(found.mapped().admissions));
-        add_to(all.link_keys, std::move(found.mapped().link_keys));
-        add_to(all.revocations, std::move(found.mapped().revocations));
-      }
+      if (const auto found = waiting.extract(node); !found.empty())
+        awaited[teller].add(found.mapped());
   return awaited;
 }
 

@@ -47,6 +47,13 @@ void add_all(std::vector<Value>& to, const std::vector<Value>& from) {
 
 }  // namespace
 
+void Credentials::add(const Credentials& more) {
+  add_all(admissions, more.admissions);
+  add_all(link_keys, more.link_keys);
+  add_all(revocations, more.revocations);
+  add_all(sightings, more.sightings);
+}
+
 Bytes encode_summary(const CredentialsSummary& summary) {
   detail::LayoutWriter writer;
   for (const std::uint64_t number : summary) writer.u64(number);
@@ -75,10 +82,7 @@ Result<std::unique_ptr<Admissions>> Admissions::open(storage::FileSystem& files,
     if (!stored->has_value()) continue;
     auto credentials = decode_credentials(**stored);
     if (!credentials) return credentials.error().within(path.string());
-    add_all(kept.admissions, credentials->admissions);
-    add_all(kept.link_keys, credentials->link_keys);
-    add_all(kept.revocations, credentials->revocations);
-    add_all(kept.sightings, credentials->sightings);
+    kept.add(*credentials);
     if (&path == &paths[1]) news = *std::move(credentials);
   }
   auto merged = list->believe(kept);

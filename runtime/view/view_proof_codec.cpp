@@ -118,15 +118,14 @@ class Reader {
       if (!nodes) return nodes.error();
       *list = std::move(*nodes);
     }
+    if (from.accepted_ballot()) {
+      auto view = from.accepted() ? from_wire(from.accepted()) : Result<View>(next_);
+      if (!view) return view.error();
+      if (from.accepted() && !budget_.sent.take(view->list_bytes()))
+        return corrupted("views that lie in one another");
+      told.accepted = Claim{from_wire(from.accepted_ballot()), std::move(*view)};
+    }
     budget_.in_memory += bytes_of(told);
-    if (!from.accepted_ballot()) return told;
-    auto view = from.accepted() ? from_wire(from.accepted()) : Result<View>(next_);
-    if (!view) return view.error();
-    const std::size_t lists = view->list_bytes();
-    if (from.accepted() && !budget_.sent.take(lists))
-      return corrupted("views that lie in one another");
-    budget_.in_memory += sizeof(View) + lists;
-    told.accepted = Claim{from_wire(from.accepted_ballot()), std::move(*view)};
     return told;
   }
 
