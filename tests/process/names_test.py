@@ -40,7 +40,8 @@ class Names(cluster.ProcessTest):
                 self.assertEqual(shown[old]["shown_as"], "dup~" + old[:8])
                 self.assertLess(list(shown).index(new), list(shown).index(old), "newest first")
                 self.assertEqual(node.ask("job", "show", "dup", "--json").json["job"], new)
-                for word in ("dup~" + old[:8], old, old[:3], "dup~" + old[:1]):
+                apart = old[:len(os.path.commonprefix([old, new])) + 1]
+                for word in ("dup~" + old[:8], old, old[:8], apart, "dup~" + apart):
                     self.assertEqual(node.ask("job", "show", word, "--json").json["job"], old)
             out = self.world.path("weights")
             exported = b.ask("checkpoint", "export", "dup", "--out", out, "--json").json
