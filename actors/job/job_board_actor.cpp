@@ -218,7 +218,7 @@ void scan(Self* self) {
   const std::vector<HeardHint> hints = hints_of_others(*cluster);
   look_after_queue(self, *cluster, hints);
   look_after_removed(self, *cluster, hints);
-  const std::set<JobId> made = made_elsewhere(*cluster, hints);
+  const std::set<JobId> made = made_elsewhere(self, *cluster, hints);
   for (const auto& [id_text, from, hint] : hints) {
     auto parsed = parse_job_id(id_text);
     if (!parsed || !cluster->alive(from)) continue;

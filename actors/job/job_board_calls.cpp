@@ -105,9 +105,13 @@ Result<void> create_for(Self* self, const NodeId& from, ByteView manifest) {
     bool known = spec->waited_as.empty();
     for (const auto& [id, job] : self->state.jobs)
       known |= is_it(job.spec.submitted, job.spec.submitter, id);
+    // The owner says so, or two others: one could say so of any job, to keep it from starting.
+    std::set<NodeId> tellers;
     for (const HeardHint& heard : hints_of_others(*self->state.options.cluster->read()))
-      known |= is_it(heard.hint.submitted, heard.hint.submitter,
-                     parse_job_id(heard.id).value_or(job::job_id(manifest)));
+      if (is_it(heard.hint.submitted, heard.hint.submitter,
+                parse_job_id(heard.id).value_or(job::job_id(manifest))))
+        tellers.insert(heard.from);
+    known |= tellers.contains(spec->submitter) || tellers.size() > 1;
     if (known)
       return Error{ErrorCode::permission_denied,
                    "it was not submitted by who brings it, and has been started already"};
@@ -115,12 +119,16 @@ Result<void> create_for(Self* self, const NodeId& from, ByteView manifest) {
   return create_job(self, manifest, Part::candidate);
 }
 
-// What this node does with the job.
+// What this node does with the job, and behind a line the manifest, by which who asks knows whose word
+// on it counts.
 Result<SharedBytes> phase_of(Self* self, ByteView request) {
   const auto id = parse_job_id(std::string(as_text(request)));
   const Job* job = id ? job_at(self, *id) : nullptr;
   if (!job) return Error{ErrorCode::not_found, "no such job here"};
-  return SharedBytes::from(to_bytes(as_bytes(to_string(job->progress.phase))));
+  Bytes answer = to_bytes(as_bytes(std::string(to_string(job->progress.phase)) + "\n"));
+  const Bytes manifest = job::encode(job->spec);
+  answer.insert(answer.end(), manifest.begin(), manifest.end());
+  return SharedBytes::from(std::move(answer));
 }
 
 Result<SharedBytes> manifest_of(Self* self, ByteView request) {

@@ -68,6 +68,11 @@ void take_outcome(Self* self, const JobId& id, const job::JobSpec& spec, std::st
         "jobs", spec.name + ": its result cannot be given to others: " + started.error().message());
 }
 
+bool has_votes(Self* self, const JobId& id) {
+  const auto votes = record(self, id, kVotes).load();
+  return votes && votes->has_value();
+}
+
 }  // namespace
 
 void load_jobs(Self* self) {
@@ -84,6 +89,8 @@ void load_jobs(Self* self) {
       continue;
     }
     auto spec = stored_manifest(*environment.options().files, environment.options().state, id);
+    if (!spec && spec.error().code == ErrorCode::not_found && has_votes(self, id))
+      continue;  // it was removed, which was taken back
     if (!spec) {
       log::warning("jobs", "job " + entry.name + ": " + spec.error().message());
       continue;

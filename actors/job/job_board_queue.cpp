@@ -126,17 +126,6 @@ Result<void> started(Self* self, const NodeId& from, ByteView request) {
   return {};
 }
 
-// Jobs of the queue that are at work, or were, under the id with which they have started: who started
-// them may be gone, or has not told it here.
-std::set<std::string> begun_jobs(Self* self, const std::vector<HeardHint>& hints) {
-  std::set<std::string> begun;
-  for (const auto& [_, job] : self->state.jobs)
-    if (job.progress.view_id > 0) begun.insert(job.spec.waited_as);
-  for (const HeardHint& heard : hints)
-    if (heard.hint.view_id > 0) begun.insert(heard.hint.waited_as);
-  return begun;
-}
-
 // The node that looks after the job.
 NodeId starter_of(Self* self, const Job& job, const ClusterSnapshot& cluster) {
   const NodeId& own = self->state.options.self;
@@ -288,6 +277,23 @@ void look_after(Self* self, const JobId& id, Job& job, const Job* before,
 
 }  // namespace
 
+// At work, or were, under the id with which they have started: who started them may be gone, or has not
+// told it here. Where no holder has a part in it, the holders agree once more on what they have agreed
+// on: anybody could say that a job has begun.
+std::set<JobId> begun_jobs(Self* self, const std::vector<HeardHint>& hints) {
+  std::set<JobId> begun;
+  for (const auto& [_, job] : self->state.jobs)
+    if (const auto before = parse_job_id(job.spec.waited_as); before && job.progress.view_id > 0)
+      begun.insert(*before);
+  for (const HeardHint& heard : hints) {
+    const auto before = heard.hint.view_id > 0 ? parse_job_id(heard.hint.waited_as) : std::nullopt;
+    const Job* waits = before ? job_at(self, *before) : nullptr;
+    if (waits && waits->waiting && holds(waits->waiting->holders, heard.from))
+      begun.insert(*before);
+  }
+  return begun;
+}
+
 void take_out(Self* self, const view::SignedOrder& order, std::function<void(Result<void>)> then) {
   const JobId id = order.job;
   Waiting& waiting = *self->state.jobs.at(id).waiting;
@@ -338,9 +344,9 @@ void look_after_queue(Self* self, const ClusterSnapshot& cluster,
   if (queue.empty()) return;
   std::ranges::sort(
       queue, {}, [](const auto& one) { return std::pair(one.second->spec.submitted, one.first); });
-  const std::set<std::string> begun = begun_jobs(self, hints);
+  const std::set<JobId> begun = begun_jobs(self, hints);
   for (const auto& [id, job] : queue) {
-    if (now(self) < job->waiting->not_before || !begun.contains(id.text())) continue;
+    if (now(self) < job->waiting->not_before || !begun.contains(id)) continue;
     job->waiting->not_before = now(self) + Waiting::kFirstPause;  // where the disk does not take it
     return leave_queue(self, id);                                 // others at the next look
   }

@@ -27,10 +27,10 @@ void JobNames::add(const NamedJob& one) {
   known.submitted = std::max(known.submitted, one.submitted);
 }
 
-void JobNames::forget_started(const std::set<JobId>& begun_here) {
+void JobNames::forget_started(const std::set<JobId>& distinct) {
   std::vector<JobId> started;
   for (const auto& [id, job] : jobs_)
-    if (const auto before = parse_job_id(job.waited_as); before && !begun_here.contains(*before))
+    if (const auto before = parse_job_id(job.waited_as); before && !distinct.contains(*before))
       started.push_back(*before);
   for (const JobId& id : started) jobs_.erase(id);
 }

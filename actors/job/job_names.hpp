@@ -34,9 +34,8 @@ class JobNames {
   // Told again of a job: it is at work if anybody says so.
   void add(const NamedJob& one);
   void forget(const JobId& id) { jobs_.erase(id); }
-  // Those that have left the queue are one job with what they became; not these, which never were in
-  // it, whatever others say.
-  void forget_started(const std::set<JobId>& begun_here = {});
+  // Those that have left the queue are one job with what they became; not these, which have not.
+  void forget_started(const std::set<JobId>& distinct = {});
   bool knows(const JobId& id) const { return jobs_.contains(id); }
 
   // Fails with: not_found; invalid_argument (several fit: all are named, with what tells them

@@ -26,26 +26,21 @@ class LastHints {
   // How far the job was, and who told that when.
   std::optional<std::string> text_of(const JobId& id, const ClusterSnapshot& cluster,
                                      Time now) const;
-  // The newest that was heard of the job: null, nothing.
-  const JobHint* newest(const JobId& id) const {
-    const auto found = by_job_.find(id);
-    return found == by_job_.end() ? nullptr : &found->second.hint;
-  }
-  // Whether that was told by a node that does not answer now.
-  bool is_of_one_away(const JobId& id, const ClusterSnapshot& cluster) const {
-    const auto found = by_job_.find(id);
-    return found != by_job_.end() && !cluster.alive(found->second.by);
-  }
-  void add_to(JobNames& names) const;
-  void forget(const JobId& id) { by_job_.erase(id); }
-
- private:
   struct Last {
     JobHint hint;
     NodeId by;
     Time at{};
     std::set<NodeId> tellers;  // who had a part in it
   };
+  // The newest that was heard of the job: null, nothing.
+  const Last* newest(const JobId& id) const {
+    const auto found = by_job_.find(id);
+    return found == by_job_.end() ? nullptr : &found->second;
+  }
+  void add_to(JobNames& names) const;
+  void forget(const JobId& id) { by_job_.erase(id); }
+
+ private:
   static std::string reason_of(const Last& last, const ClusterSnapshot& cluster, Time now);
 
   std::map<JobId, Last> by_job_;

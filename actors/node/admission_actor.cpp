@@ -57,6 +57,7 @@ struct State {
   security::Forgers forgers;
   security::AuditHead told;  // to all
   Time next_told, next_count, next_upkeep;
+  std::set<NodeId> linked;                        // a session with them is up
   std::map<NodeId, std::set<std::size_t>> pages;  // buckets of credentials, still to be sent
 };
 using Self = caf::stateful_actor<State>;
@@ -97,11 +98,11 @@ void spread(Self* self, const security::Credentials& credentials) {
   Bytes bytes = security::encode_credentials(credentials);
   // To whoever has a session, not only to those that the detector calls alive: a node whose session
   // came up just before would else miss this and, knowing no better, shut the newcomer out for
-  // good.
+  // good. Not to all that are admitted, who may be thousands: each new one would cost as much.
   const auto list = self->state.options.admissions->snapshot();
-  list->for_each([&](const NodeId& node, const security::Standing& standing) {
-    if (!standing.revoked) (void)send(self, node, RelayKind::credentials, 0, bytes);
-  });
+  for (const NodeId& node : self->state.linked)
+    if (const auto* standing = list->find(node); standing && !standing->revoked)
+      (void)send(self, node, RelayKind::credentials, 0, bytes);
 }
 
 void greet(Self* self, const NodeId& peer) {
@@ -158,7 +159,7 @@ void look_after_list(Self* self) {
                              " nodes were not seen for 30 days and are forgotten: they come back "
                              "by a new token");
   note(self, "nodes_forgotten", {{"count", std::to_string(*forgotten)}});
-  self->send(state.options.cluster_actor, AdmissionsChanged{});
+  self->send(state.options.cluster_actor, AdmissionsChanged{{}});
 }
 
 // A frame of a join answer has room for these.
@@ -196,7 +197,12 @@ void take_in(Self* self, security::Credentials added) {
           {"by", revocation.issuer.text()},
           {"reason", revocation.reason}});
   }
-  self->send(self->state.options.cluster_actor, AdmissionsChanged{});
+  // Who is put out may take others along, and a new start changes what counts of anybody.
+  std::vector<NodeId> changed;
+  for (const security::Admission& one : added.admissions) changed.push_back(one.node);
+  for (const security::LinkKey& one : added.link_keys) changed.push_back(one.node);
+  if (!added.revocations.empty()) changed.clear();
+  self->send(self->state.options.cluster_actor, AdmissionsChanged{std::move(changed)});
   if (added.admissions.size() > kNews) added.admissions.clear();
   if (added.link_keys.size() > kNews) added.link_keys.clear();
   spread(self, added);
@@ -250,11 +256,7 @@ void look_after_audit(Self* self) {
     log::warning("admission", stored.error().message());
   if (state.told == state.options.audit->head()) return;
   state.told = state.options.audit->head();
-  const auto list = state.options.admissions->snapshot();
-  list->for_each([&](const NodeId& node, const security::Standing& standing) {
-    if (!standing.revoked && state.options.cluster->read()->alive(node))
-      tell_audit_head(self, node);
-  });
+  for (const NodeId& node : state.linked) tell_audit_head(self, node);
 }
 
 void carry_out(Self* self, security::JoinServer::Actions actions);
@@ -408,7 +410,10 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
         carry_out(self, self->state.server->on_dial_back(wall(self), done.check, done.reached));
       },
       [self](const LinkChanged& link) {  // a session is up: it may know less than we do
-        if (link.lane != transport::Lane::control || link.state != LinkState::up) return;
+        if (link.lane != transport::Lane::control) return;
+        if (link.state == LinkState::reset) self->state.linked.erase(link.peer);
+        if (link.state != LinkState::up) return;
+        self->state.linked.insert(link.peer);
         greet(self, link.peer);
         tell_audit_head(self, link.peer);
       },

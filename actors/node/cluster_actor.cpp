@@ -125,33 +125,48 @@ void carry_out(Self* self, membership::Actions actions) {
   if (self->state.next_tick > now(self) + self->state.swim->tick_interval()) tick_next(self);
 }
 
+void put_out(Self* self, const NodeId& node) {
+  State& state = self->state;
+  state.admitted.erase(node);
+  if (node == state.options.self.id)
+    return log::error(
+        "cluster",
+        "this node was put out of the cluster: the others have closed their links to it");
+  carry_out(self, state.swim->expel(now(self), node));
+  state.link_peers.erase(node);
+  state.options.link->drop_peer(node);
+}
+
 // Whoever may be here can open a session, though its record has not come yet; whoever may not any
 // more is gone with its sessions; a new key counts for the next session.
-void on_admissions(Self* self) {
+void on_standing(Self* self, const NodeId& node, const std::optional<Admitted>& is) {
   State& state = self->state;
-  const auto before = std::exchange(state.admitted, state.options.admitted());
-  if (before == state.admitted) return;
-  for (const auto& [node, was] : before) {
-    if (state.admitted.contains(node)) continue;
-    if (node == state.options.self.id) {
-      log::error("cluster",
-                 "this node was put out of the cluster: the others have closed their links to it");
-      continue;
-    }
-    carry_out(self, state.swim->expel(now(self), node));
-    state.link_peers.erase(node);
-    state.options.link->drop_peer(node);
-  }
-  for (const auto& [node, is] : state.admitted) {
-    if (node == state.options.self.id) continue;
-    const auto old = before.find(node);
-    if (old != before.end() && old->second.curve_key == is.curve_key) continue;
-    if (const membership::Member* member = state.swim->find(node))
-      set_peer(self, member->record);
-    else
-      set_peer(self, transport::PeerAddress{node, 0, {}, {}, {}});
-  }
-  state.snapshot_stale = true;
+  const auto found = state.admitted.find(node);
+  const bool was = found != state.admitted.end();
+  if (is ? was && found->second == *is : !was) return;
+  const membership::Member* member = state.swim->find(node);
+  state.snapshot_stale |= member || node == state.options.self.id;
+  if (!is) return put_out(self, node);
+  const bool new_key = !was || found->second.curve_key != is->curve_key;
+  state.admitted[node] = *is;
+  if (!new_key || node == state.options.self.id) return;
+  if (member)
+    set_peer(self, member->record);
+  else
+    set_peer(self, transport::PeerAddress{node, 0, {}, {}, {}});
+}
+
+// Where nobody is named, at all: some may have expired, or count for what another said.
+void on_admissions(Self* self, const std::vector<NodeId>& nodes = {}) {
+  const State& state = self->state;
+  for (const NodeId& node : nodes) on_standing(self, node, state.options.admitted_as(node));
+  if (!nodes.empty()) return;
+  const std::map<NodeId, Admitted> all = state.options.admitted();
+  std::vector<NodeId> out;
+  for (const auto& [node, _] : state.admitted)
+    if (!all.contains(node)) out.push_back(node);
+  for (const NodeId& node : out) on_standing(self, node, std::nullopt);
+  for (const auto& [node, is] : all) on_standing(self, node, is);
 }
 
 void write_snapshot(Self* self) {
@@ -296,7 +311,7 @@ void on_tick(Self* self) {
   store_peers(self);
   if (now(self) >= state.next_look) {
     state.next_look = now(self) + kLookEvery;
-    on_admissions(self);  // some may have expired
+    on_admissions(self);
     look_at_addresses(self);
   }
   if (state.snapshot_stale) write_snapshot(self);
@@ -347,7 +362,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ClusterActorOptions> options
       [self](const Tick&) { on_tick(self); },
       [self](const SetEntry& entry) { on_set(self, entry); },
       [self](const Begin&) { begin(self); },
-      [self](const AdmissionsChanged&) { on_admissions(self); },
+      [self](const AdmissionsChanged& changed) { on_admissions(self, changed.nodes); },
       [self](const Subscribe& order) { on_subscribe(self, order); },
       [self](const Leave& leave) { on_leave(self, leave); },
   };

@@ -37,6 +37,7 @@ struct ClusterActorOptions {
   // All nodes that may be here, this one included: they may open a session before we know where
   // they are. Whoever is not among them is put out.
   std::function<std::map<NodeId, Admitted>()> admitted;
+  std::function<std::optional<Admitted>(const NodeId& node)> admitted_as;  // one of them, or nobody
   // Asked every few seconds: where this node is to be reached from now on, if that has changed.
   // Null: it does not change.
   std::function<std::optional<Addresses>()> look_at_addresses;
@@ -57,8 +58,10 @@ struct Subscribe {
 };
 // The router knows all actors now, so that no event of the link is lost: contact the others.
 struct Begin {};
-// There are new admissions.
-struct AdmissionsChanged {};
+// What counts of these nodes has changed; of any, where none is named.
+struct AdmissionsChanged {
+  std::vector<NodeId> nodes;
+};
 
 caf::actor spawn_cluster(caf::actor_system& system, ClusterActorOptions options);
 

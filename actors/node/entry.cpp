@@ -403,12 +403,16 @@ ClusterActorOptions Entry::cluster_options(const NodeConfig& config, ClusterStat
                verify(standing->sign_key(), "directory", message, signature);
       }};
   options.seeds = seeds;
-  options.admitted = [list, now = &clock] {
+  options.admitted_as = [list, now = &clock](const NodeId& node) -> std::optional<Admitted> {
+    const auto snapshot = list->snapshot();
+    const security::Standing* standing = snapshot->find(node);
+    if (!standing || !standing->curve_key || !standing->is_member(now->wall())) return {};
+    return Admitted{standing->curve_key->value, standing->rights(now->wall())};
+  };
+  options.admitted = [list, one = options.admitted_as] {
     std::map<NodeId, Admitted> admitted;
-    auto snapshot = list->snapshot();
-    snapshot->for_each([&](const NodeId& node, const security::Standing& standing) {
-      if (standing.curve_key && standing.is_member(now->wall()))
-        admitted[node] = {standing.curve_key->value, standing.rights(now->wall())};
+    list->snapshot()->for_each([&](const NodeId& node, const auto&) {
+      if (const auto is = one(node)) admitted.emplace(node, *is);
     });
     return admitted;
   };

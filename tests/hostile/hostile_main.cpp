@@ -1,8 +1,9 @@
 // gpunode-hostile: a member that says what it likes, for tests against real nodes. Never installed.
 //   gpunode-hostile --state DIR --attack NAME[,NAME...]|all|burn|probe --seconds N [--cpu SHARE]
 //                   [--corpus DIR] [--token-file FILE] [--job ID]... [--seed N]
-//                   [--victim NODE] [--manifest FILE]
-// burn: takes as much of the processor and harms nobody. probe: is honest, and times calls. The state
+//                   [--victim NODE] [--manifest FILE] [--say FILE]
+// burn: takes as much of the processor and harms nobody. probe: is honest, and times calls. tell: see
+// false_teller.hpp. The state
 // directory is one that `gpunode join` has filled and whose node has ended. Prints one line of JSON.
 #include <sys/resource.h>
 
@@ -14,6 +15,7 @@
 
 #include "actors/node/call_codec.hpp"
 #include "tests/hostile/attacks.hpp"
+#include "tests/hostile/false_teller.hpp"
 
 namespace gpunode::hostile {
 
@@ -69,7 +71,7 @@ class Throttle {
 };
 
 struct Flags {
-  std::string state, attack = "all", corpus;
+  std::string state, attack = "all", corpus, say;
   double seconds = 10, cpu = 0.25;
   AttackOptions options;
 };
@@ -97,6 +99,8 @@ Flags read_flags(int argc, char** argv) {
       flags.options.seed = std::strtoull(value.c_str(), nullptr, 10);
     else if (flag == "--job")
       flags.options.jobs.push_back(value);
+    else if (flag == "--say")
+      flags.say = value;
     else if (flag == "--manifest")
       flags.options.manifest = value;
     else if (flag == "--victim")
@@ -236,7 +240,9 @@ int main(int argc, char** argv) {
   if (flags.attack == "burn") return burn(flags);
   auto member = Member::open(flags.state);
   if (!member) fail(member.error().message());
-  const int code = flags.attack == "probe" ? probe(flags, **member) : attack(flags, **member);
+  const int code = flags.attack == "probe"  ? probe(flags, **member)
+                   : flags.attack == "tell" ? tell(**member, flags.say, flags.seconds)
+                                            : attack(flags, **member);
   std::fflush(nullptr);
   std::_Exit(code);  // whoever does not read should not be waited for
 }

@@ -40,11 +40,15 @@ Result<std::unique_ptr<Member>> Member::open(const std::string& state_directory)
   std::memcpy(options.curve_secret_key.data(), member->identity_.curve_secret().view().data(), 32);
   options.admit = [](const transport::CurveKey&) { return transport::KeyVerdict{}; };
   transport::LinkEvents events;
-  events.on_message = [self = member.get()](const NodeId&, transport::Lane,
+  events.on_message = [self = member.get()](const NodeId& from, transport::Lane,
                                             transport::Message message) {
-    self->on_message(message);
+    self->on_message(from, message);
   };
-  events.on_state = [](const NodeId&, transport::Lane, LinkState) {};
+  events.on_state = [self = member.get()](const NodeId& peer, transport::Lane lane,
+                                          LinkState state) {
+    const Watcher watcher = self->watcher();
+    if (watcher.on_state) watcher.on_state(peer, lane, state);
+  };
   auto link = transport::MeshLink::open(std::move(options), std::move(events));
   if (!link) return link.error();
   member->link_ = std::move(*link);
@@ -65,7 +69,19 @@ membership::MemberRecord Member::own_record() const {
   return record;
 }
 
-void Member::on_message(const transport::Message& message) {
+void Member::watch(Watcher watcher) {
+  std::lock_guard lock(mutex_);
+  watcher_ = std::move(watcher);
+}
+
+Member::Watcher Member::watcher() const {
+  std::lock_guard lock(mutex_);
+  return watcher_;
+}
+
+void Member::on_message(const NodeId& from, const transport::Message& message) {
+  if (const Watcher watcher = this->watcher(); watcher.on_message)
+    watcher.on_message(from, message);
   if (message.topic == transport::Topic::reply && on_reply) on_reply(message);
   {
     std::lock_guard lock(mutex_);

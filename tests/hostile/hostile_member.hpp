@@ -46,12 +46,19 @@ class Member {
   std::vector<transport::Message> heard() const;
   // Reads nothing more, for so long, whenever something came in: what others send stays with them.
   void read_slowly(Duration pause) { pause_ = pause; }
+  // Told of all that comes in, on the link's threads; null: of nothing.
+  struct Watcher {
+    std::function<void(const NodeId& from, const transport::Message& message)> on_message;
+    std::function<void(const NodeId& peer, transport::Lane lane, LinkState state)> on_state;
+  };
+  void watch(Watcher watcher);
+  Watcher watcher() const;
   // Told of each reply to a call, on the link's thread.
   std::function<void(const transport::Message& reply)> on_reply;
 
  private:
   Member(security::Identity identity) : identity_(std::move(identity)) {}
-  void on_message(const transport::Message& message);
+  void on_message(const NodeId& from, const transport::Message& message);
 
   storage::PosixFileSystem files_;
   security::Identity identity_;
@@ -63,6 +70,7 @@ class Member {
   std::atomic<Duration> pause_{Duration{}};
   mutable std::mutex mutex_;
   std::vector<transport::Message> heard_;
+  Watcher watcher_;
 };
 
 }  // namespace gpunode::hostile

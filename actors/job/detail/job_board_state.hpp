@@ -2,8 +2,8 @@
 // Included by job_board_actor.cpp (jobs come and go), job_board_disk.cpp (what jobs of earlier
 // lives of this node have left on its disk), job_board_calls.cpp (what nodes ask of each other),
 // job_board_commands.cpp (what people ask), job_board_names.cpp (which jobs are known and told, and
-// which one is meant), job_board_queue.cpp (jobs that wait), job_board_removal.cpp (jobs go for
-// good), job_board_checkpoints.cpp (checkpoints do) and job_board_rights.cpp (whose orders count)
+// which one is meant), job_board_queue.cpp (jobs that wait), job_board_removal.cpp (the order to
+// remove one), job_board_removed.cpp (jobs that are gone), job_board_checkpoints.cpp (checkpoints do) and job_board_rights.cpp (whose orders count)
 // alone. What others tell is decoded once a scan, and handed on.
 #pragma once
 
@@ -75,8 +75,9 @@ struct Job {
 struct Gone {
   std::string name;
   bool started = false;
-  std::int64_t at = 0;  // by the clock of this node, in seconds since 1970
-  Bytes order = {};     // by which it is; empty where it has started
+  std::int64_t at = 0;             // by the clock of this node, in seconds since 1970
+  Bytes order = {};                // by which it is; empty where it has started
+  std::vector<NodeId> parts = {};  // who took part in it, and may say that it goes on
 };
 
 struct State {
@@ -218,8 +219,20 @@ bool is_proven(Self* self, const JobId& id, const HeardHint& heard);
 // Takes back what this node says of jobs that it has removed, of which others make steps still.
 void look_after_removed(Self* self, const ClusterSnapshot& cluster,
                         const std::vector<HeardHint>& hints);
-// Of which of these jobs live nodes other than this one make steps.
-std::set<JobId> made_elsewhere(const ClusterSnapshot& cluster, const std::vector<HeardHint>& hints);
+// Has this node remember for those that are away that a job was removed in which it has no part.
+Result<void> remember_for_others(Self* self, const JobId& id, const std::string& name,
+                                 const view::SignedOrder& order, std::vector<NodeId> parts);
+// Whether the node may know if steps are made of the job: anybody, where this node knows nothing of
+// who takes part in it.
+bool may_tell(Self* self, const JobId& id, const NodeId& by);
+// Whether steps are made of a job in this phase.
+bool is_made(JobPhase phase);
+// Of which of these jobs live nodes other than this one make steps, as those say that may know.
+std::set<JobId> made_elsewhere(Self* self, const ClusterSnapshot& cluster,
+                               const std::vector<HeardHint>& hints);
+// Jobs that have left the queue, by the id that they had there: a holder says so, or this node has
+// them itself.
+std::set<JobId> begun_jobs(Self* self, const std::vector<HeardHint>& hints);
 // Goes on with what a crash has interrupted; a job that was removed long ago is forgotten.
 void take_removed(Self* self, const JobId& id, ByteView record);
 // Has the holders of a waiting job agree that it never starts. Fails with: wrong_state (it starts),
