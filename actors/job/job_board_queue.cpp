@@ -20,6 +20,7 @@ namespace gpunode::jobs::board {
 namespace {
 
 constexpr auto kSettle = std::chrono::seconds(1);  // of what has changed, before it is looked at
+constexpr auto kAlone = std::chrono::seconds(60);  // nothing else is looked at
 constexpr auto kQueueCallTimeout = std::chrono::seconds(5);
 // Until who looks after it has told what it waits for.
 constexpr const char* kNotLooked = "it is looked whether enough nodes are fit";
@@ -233,6 +234,7 @@ void attempt(Self* self, const JobId& id, Job& job) {
     return waits_for(self, job, ballot.error().message());
   }
   waiting.under_way = true;
+  waiting.alone_until = now(self) + kAlone;
   auto tell = [self, me = caf::actor(self), id](const std::string& answer) {
     caf::anon_send(me, Request{[=] { on_attempt(self, id, answer); }});
   };
@@ -269,8 +271,10 @@ void look_after(Self* self, const JobId& id, Job& job, const Job* before,
     waiting.pause = {};
     waiting.not_before = now(self) + kSettle;
   }
-  const bool busy = std::ranges::any_of(self->state.jobs, [](const auto& one) {
-    return one.second.waiting && one.second.waiting->under_way;
+  // For memory's sake one at a time, but not for as long as a node likes to say nothing.
+  const bool busy = std::ranges::any_of(self->state.jobs, [&](const auto& one) {
+    const auto& other = one.second.waiting;
+    return other && other->under_way && (&*other == &waiting || now(self) < other->alone_until);
   });
   if (!busy && now(self) >= waiting.not_before) attempt(self, id, job);
 }

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "actors/job/job_fitness.hpp"
 #include "actors/job/job_plan.hpp"
@@ -20,7 +22,15 @@ namespace gpunode::jobs {
 namespace {
 
 struct TellNow {};  // a quorum has the job, and the rest has had its time
+struct NoMore {     // nodes say whether they are fit, if this is still how many have
+  std::size_t answers = 0;
+};
 
+// Who says nothing of its fitness while others do: where nodes enough are fit, where enough to begin
+// with are, and where the job can wait. It helps later, if it turns out to be fit.
+constexpr Duration kForMore = std::chrono::seconds(1);
+constexpr Duration kForFew = std::chrono::seconds(5);
+constexpr Duration kForTooFew = std::chrono::seconds(60);
 constexpr auto kTellWithin = std::chrono::seconds(2);
 constexpr auto kCreateTimeout = std::chrono::seconds(20);
 constexpr auto kBeginTimeout = std::chrono::seconds(5);
@@ -28,7 +38,8 @@ constexpr auto kBeginTimeout = std::chrono::seconds(5);
 struct State {
   static inline const char* name = "submission";
   SubmissionOptions options;
-  std::size_t asked = 0;
+  Time asked_at{};
+  std::set<NodeId> unheard;  // of whether they are fit
   std::vector<FitNode> fit;
   std::vector<Refusal> refused;
   bool passing = false, memory = false;  // some refusal may not last; some is for lack of memory
@@ -234,8 +245,30 @@ std::string why_not(const Error& error) {
          " s: reading its data, or one slice of the model's compute, hangs or takes too long";
 }
 
+// How long the others have from now on; nothing: for as long as such a check may take. One that is silent
+// would else keep any job from starting, for a quarter of an hour.
+std::optional<Duration> time_left(const State& state) {
+  const SubmissionOptions& options = state.options;
+  const auto fit = choose(options.spec, state.fit, {}, options.self).spec.candidates.size();
+  if (fit < options.spec.min_nodes && (!options.may_wait || options.queued)) return std::nullopt;
+  const Duration least = fit >= options.spec.nodes       ? kForMore
+                         : fit >= options.spec.min_nodes ? kForFew
+                                                         : kForTooFew;
+  return std::max(least, options.clock->now() - state.asked_at);
+}
+
+void on_no_more(Self* self, std::size_t answers) {
+  State& state = self->state;
+  if (state.unheard.empty() || state.fit.size() + state.refused.size() != answers) return;
+  for (const NodeId& node : std::exchange(state.unheard, {}))
+    state.refused.push_back({node, "it has not told whether it is fit, long after others have"});
+  state.passing = true;
+  on_all_answers(self);
+}
+
 void on_fitness(Self* self, const NodeId& node, const Result<SharedBytes>& answer) {
   State& state = self->state;
+  if (state.unheard.erase(node) == 0) return;  // too late
   Result<JobNote> note = answer ? decode_note(answer->view) : Result<JobNote>(answer.error());
   if (note && std::holds_alternative<Fitness>(*note))
     state.fit.push_back({node, std::get<Fitness>(*note)});
@@ -245,18 +278,20 @@ void on_fitness(Self* self, const NodeId& node, const Result<SharedBytes>& answe
     state.passing |= may_pass(note.error().code);
     state.memory |= note.error().code == ErrorCode::out_of_memory;
   }
-  if (state.fit.size() + state.refused.size() == state.asked) on_all_answers(self);
+  if (state.unheard.empty()) return on_all_answers(self);
+  if (const auto pause = time_left(state))
+    self->delayed_send(self, *pause, NoMore{state.fit.size() + state.refused.size()});
 }
 
 void ask_all(Self* self) {
   SharedBytes draft = SharedBytes::from(job::encode(self->state.options.spec));
   auto cluster = self->state.options.cluster->read();
   for (const NodeInfo& node : cluster->nodes)
-    if (cluster->alive(node.id)) {
-      ++self->state.asked;
-      call(self, node.id, "job.fitness", draft, kFitnessTimeout, on_fitness);
-    }
-  if (self->state.asked == 0) on_all_answers(self);  // this node has been put out
+    if (cluster->alive(node.id)) self->state.unheard.insert(node.id);
+  self->state.asked_at = self->state.options.clock->now();
+  for (const NodeId& node : self->state.unheard)
+    call(self, node, "job.fitness", draft, kFitnessTimeout, on_fitness);
+  if (self->state.unheard.empty()) on_all_answers(self);  // this node has been put out
 }
 
 nlohmann::json refusals(Self* self, const std::vector<Refusal>& refused) {
@@ -336,6 +371,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) 
   return {
       [self](const Answer& answer) { answer.then(self, answer.node, answer.answer); },
       [self](const TellNow&) { tell_started(self); },
+      [self](const NoMore& wait) { on_no_more(self, wait.answers); },
       [self](const Agreed& agreed) {
         if (agreed.manifest && !view::decode_order(*agreed.manifest))
           return hand_out(self, *agreed.manifest);

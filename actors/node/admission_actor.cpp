@@ -141,6 +141,11 @@ void send_pages(Self* self) {
   }
 }
 
+void store_list(Self* self) {
+  if (auto stored = self->state.options.admissions->store(); !stored)
+    log::warning("admission", "cannot store credentials: " + stored.error().message());
+}
+
 // Who is here is noted, who was not for long is forgotten.
 void look_after_list(Self* self) {
   State& state = self->state;
@@ -197,12 +202,7 @@ void take_in(Self* self, security::Credentials added) {
           {"by", revocation.issuer.text()},
           {"reason", revocation.reason}});
   }
-  // Who is put out may take others along, and a new start changes what counts of anybody.
-  std::vector<NodeId> changed;
-  for (const security::Admission& one : added.admissions) changed.push_back(one.node);
-  for (const security::LinkKey& one : added.link_keys) changed.push_back(one.node);
-  if (!added.revocations.empty()) changed.clear();
-  self->send(self->state.options.cluster_actor, AdmissionsChanged{std::move(changed)});
+  self->send(self->state.options.cluster_actor, AdmissionsChanged{changed_by(added)});
   if (added.admissions.size() > kNews) added.admissions.clear();
   if (added.link_keys.size() > kNews) added.link_keys.clear();
   spread(self, added);
@@ -428,10 +428,14 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
         look_after_audit(self);
         look_after_list(self);
         send_pages(self);
+        store_list(self);
       },
       [self](const Command& command) { on_command(self, command); },
       [self](const AuditNote& entry) { write_audit(self, entry); },
-      [self](const Shutdown&) { self->quit(); },
+      [self](const Shutdown&) {
+        store_list(self);
+        self->quit();
+      },
   };
 }
 

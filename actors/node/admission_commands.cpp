@@ -101,7 +101,7 @@ Result<json> list_tokens(const AdmissionOptions& options, WallTime now) {
         {{"id", to_hex(id)},
          {"label", token.label},
          {"roles", security::to_text(token.rights)},
-         {"uses_left", token.uses - token.used_by.size()},
+         {"uses_left", token.uses - token.used},
          {"ends_in_seconds", std::chrono::duration<double>(token.expires - now).count()}});
   }
   return json{{"tokens", std::move(tokens)}};
@@ -228,6 +228,14 @@ Result<json> refound(const AdmissionOptions& options, const json& arguments, Wal
       return noted.error();
   }
   return json{{"check", order.check}, {"nodes", std::move(nodes)}};
+}
+
+std::vector<NodeId> changed_by(const security::Credentials& added) {
+  if (!added.revocations.empty()) return {};
+  std::vector<NodeId> nodes;
+  for (const security::Admission& one : added.admissions) nodes.push_back(one.node);
+  for (const security::LinkKey& one : added.link_keys) nodes.push_back(one.node);
+  return nodes;
 }
 
 }  // namespace gpunode::node

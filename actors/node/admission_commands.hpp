@@ -38,4 +38,8 @@ Result<nlohmann::json> rotate_keys(const AdmissionOptions& options, security::Wa
 Result<nlohmann::json> refound(const AdmissionOptions& options, const nlohmann::json& arguments,
                                security::WallTime now, security::Credentials& added);
 
+// Of which nodes these change what counts; empty: of any, as who is put out may take others along, and a
+// new start changes all.
+std::vector<NodeId> changed_by(const security::Credentials& added);
+
 }  // namespace gpunode::node

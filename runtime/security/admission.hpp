@@ -214,9 +214,12 @@ class Admissions {
     // it was not looked at, and its teller need not be heard for a while.
     bool forged = false;
   };
-  // Adds what verifies, in any order; durable when this returns. What is not proven yet waits, within
-  // bounds for each teller. Fails only as storing does.
+  // Adds what verifies, in any order; durable when this returns, but for what a `teller` says of who came
+  // in, which is so at the next store(). What is not proven yet waits, within bounds for each teller.
+  // Fails only as storing does.
   Result<Merge> merge(const Credentials& credentials, const NodeId& teller = {});
+  // Makes durable what is not yet. Fails with io_error; it is tried again then.
+  Result<void> store();
 
   Credentials all() const;
   std::size_t size() const { return count_ + link_keys_.size() + revoked_count_; }
@@ -289,7 +292,6 @@ class Admissions {
   std::set<NodeId> needed_by(std::set<NodeId> open) const;
   std::shared_ptr<const Standing> standing_of(const NodeId& node) const;
   void publish();
-  Result<void> store();
   Result<void> store_all();
 
   ClusterIdentity cluster_;

@@ -118,6 +118,8 @@ Result<Admissions::Merge> Admissions::merge(const Credentials& credentials, cons
     }
   for (const Sighting& sighting : credentials.sightings) note(sighting);
   publish();
+  // What one is told of who came in, others tell again where it is lost: not a write for each.
+  if (teller != NodeId{} && merge.added.revocations.empty()) return merge;
   if (auto stored = store(); !stored) return stored.error();
   return merge;
 }

@@ -225,14 +225,16 @@ bool unpack(const wire::Token* packed, TokenId& id, StoredToken& out) {
   }
   std::memcpy(out.proof.writable().data(), packed->proof()->value()->data(), 32);
   out.uses = packed->uses();
+  out.used = packed->used();
   out.rights = packed->rights();
   if (!from_wire(packed->label(), JoinToken::kMaxLabelBytes, out.label)) return false;
   if (packed->used_by() == nullptr) return true;
   for (const wire::Bytes32* packed_node : *packed->used_by()) {
     NodeId node;
     if (!from_wire(packed_node, node.value)) return false;
-    out.used_by.insert(node);
+    out.used_by.push_back(node);
   }
+  out.used = std::max(out.used, static_cast<std::uint32_t>(out.used_by.size()));
   return true;
 }
 
@@ -337,7 +339,7 @@ Bytes encode_tokens(const std::map<TokenId, StoredToken>& tokens) {
     std::memcpy(proof_bytes.data(), token.proof.view().data(), 32);
     auto proof = to_wire<wire::Bytes32>(proof_bytes);
     packed.push_back(wire::CreateToken(builder, &id, &proof, to_ms(token.expires), token.uses,
-                                       nodes, token.rights, label));
+                                       nodes, token.rights, label, token.used));
     wipe(proof_bytes);
   }
   Bytes bytes = finished(builder, &wire::JoinBuilder::add_tokens, builder.CreateVector(packed));

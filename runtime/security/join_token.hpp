@@ -8,9 +8,9 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -55,7 +55,9 @@ struct StoredToken {
   Secret<32> proof;  // K
   WallTime expires;
   std::uint32_t uses = 0;
-  std::set<NodeId> used_by;
+  std::uint32_t used = 0;      // by so many nodes
+  std::deque<NodeId> used_by;  // the newest kRemembered of them: all is written at each use
+  static constexpr std::size_t kRemembered = 64;
   Rights rights = kRightsDefault;  // of who joins with it
   std::string label;               // for the owner's eyes
 };

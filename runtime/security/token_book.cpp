@@ -70,8 +70,12 @@ Result<JoinToken> TokenBook::create(const Options& options, const ClusterIdentit
   token.secret = random_secret<32>();
   token.expires = std::chrono::time_point_cast<std::chrono::milliseconds>(now + options.term);
   token.endpoints = options.endpoints;
-  entries_[token.id] = {token.proof_key(), token.expires, options.uses, {},
-                        options.rights,    options.label};
+  StoredToken& kept = entries_[token.id];
+  kept.proof = token.proof_key();
+  kept.expires = token.expires;
+  kept.uses = options.uses;
+  kept.rights = options.rights;
+  kept.label = options.label;
   if (auto stored = store(); !stored) {
     entries_.erase(token.id);
     return stored.error().within("join tokens");
@@ -97,7 +101,7 @@ Rights TokenBook::rights(const TokenId& id) const {
 std::vector<TokenId> TokenBook::open(WallTime now) const {
   std::vector<TokenId> ids;
   for (const auto& [id, token] : entries_)
-    if (now < token.expires && token.used_by.size() < token.uses) ids.push_back(id);
+    if (now < token.expires && token.used < token.uses) ids.push_back(id);
   return ids;
 }
 
@@ -116,8 +120,8 @@ TokenVerdict TokenBook::check(const TokenId& id, const NodeId& node, WallTime no
   if (found == entries_.end()) return TokenVerdict::unknown;
   const StoredToken& entry = found->second;
   if (now >= entry.expires) return TokenVerdict::expired;
-  if (entry.used_by.contains(node)) return TokenVerdict::good;
-  return entry.used_by.size() >= entry.uses ? TokenVerdict::used_up : TokenVerdict::good;
+  if (std::ranges::find(entry.used_by, node) != entry.used_by.end()) return TokenVerdict::good;
+  return entry.used >= entry.uses ? TokenVerdict::used_up : TokenVerdict::good;
 }
 
 Result<void> TokenBook::use(const TokenId& id, const NodeId& node, WallTime now) {
@@ -125,11 +129,15 @@ Result<void> TokenBook::use(const TokenId& id, const NodeId& node, WallTime now)
     return {ErrorCode::unauthenticated, "the join token is unknown, expired or used up"};
   }
   StoredToken& entry = entries_.find(id)->second;
-  if (!entry.used_by.insert(node).second) return {};
+  if (std::ranges::find(entry.used_by, node) != entry.used_by.end()) return {};
+  entry.used_by.push_back(node);
+  ++entry.used;
   if (auto stored = store(); !stored) {
-    entry.used_by.erase(node);
+    entry.used_by.pop_back();
+    --entry.used;
     return stored.error().within("join tokens");
   }
+  if (entry.used_by.size() > StoredToken::kRemembered) entry.used_by.pop_front();
   return {};
 }
 

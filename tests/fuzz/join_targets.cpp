@@ -137,7 +137,7 @@ std::vector<Bytes> token_texts() {
 
 std::vector<Bytes> token_books() {
   std::map<TokenId, StoredToken> book;
-  book[{}] = {Secret<32>{}, some_time(), 3, {joiner().id()}, kRightsDefault, "lab"};
+  book[{}] = {Secret<32>{}, some_time(), 3, 1, {joiner().id()}, kRightsDefault, "lab"};
   return {security::detail::encode_tokens(book)};
 }
 

@@ -124,8 +124,8 @@ class Removal(cluster.ProcessTest):
                         b.ask("checkpoint", "ls", "--json").json["checkpoints"])
         cluster.wait_until(gone, "b has removed it too")
         for node in (a, b):
-            cluster.wait_until(lambda node=node: os.listdir(os.path.join(
-                node.state, "jobs", job)) == ["removed"], "nothing else is left")
+            cluster.wait_until(lambda node=node: sorted(os.listdir(os.path.join(
+                node.state, "jobs", job))) == ["removed", "votes"], "nothing else is left")
         a.kill()
         a = self.world.start("a")
         self.assertEqual(a.ask("jobs", "--json").json["jobs"], [])

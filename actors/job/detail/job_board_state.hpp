@@ -50,9 +50,10 @@ struct Waiting {
 
   std::vector<NodeId> holders;
   StartVote vote;
-  // Of who looks whether it can start, which reads all of its data: what is under way, and when it
-  // is looked again.
+  // Of who looks whether it can start, which reads all of its data: what is under way, for how long
+  // nothing else is, and when it is looked again.
   bool under_way = false;
+  Time alone_until{};
   std::string situation;
   Duration pause{};
   Time not_before{};
