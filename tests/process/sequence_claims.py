@@ -154,12 +154,12 @@ class Claims(cluster.ProcessTest):
         self.everywhere(lambda one: self.is_gone(one, job), f"{job} is gone")
 
     def remains(self, name, job):
-        """What is left of a removed job on a disk beside the record that it was removed."""
+        """What is left of a removed job on a disk beside that it was removed, and its votes."""
         left = []
         for one in {job.id, job.waited_as or job.id}:
             folder = self.folder(name, one)
             if os.path.isdir(folder):
-                left += [entry for entry in os.listdir(folder) if entry != "removed"]
+                left += [entry for entry in os.listdir(folder) if entry not in ("removed", "votes")]
             left += sorted(self.steps_on(name, one))
         return left
 
