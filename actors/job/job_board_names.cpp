@@ -26,8 +26,8 @@ std::uint32_t member_count(const Job& job) {
 // Jobs that are no others under another id, whatever is said of them: those that are here, and those of
 // the queue of which live nodes say that they wait there. Of one that starts just now a few say so a
 // moment longer.
-std::set<JobId> waiting_jobs(Self* self, const ClusterSnapshot& cluster,
-                             const std::vector<HeardHint>& hints) {
+std::set<JobId> distinct_jobs(Self* self, const ClusterSnapshot& cluster,
+                              const std::vector<HeardHint>& hints) {
   std::set<JobId> jobs;
   const std::set<JobId> begun = begun_jobs(self, hints);
   for (const auto& [id, _] : self->state.jobs)
@@ -73,15 +73,15 @@ JobNames names_of(Self* self) {
     names.add({*id, hint.name, hint.submitted, hint.waited_as, works});
   }
   const std::set<JobId> made = made_elsewhere(self, *cluster, hints);
-  const std::set<JobId> waiting = waiting_jobs(self, *cluster, hints);
+  const std::set<JobId> distinct = distinct_jobs(self, *cluster, hints);
   for (const auto& [id_text, from, hint] : hints)
     if (const auto id = parse_job_id(id_text);
         id && hint.phase == JobPhase::removed && !made.contains(*id) &&
-        !(hint.reason == kStarted && waiting.contains(*id)) &&
+        !(hint.reason == kStarted && distinct.contains(*id)) &&
         is_proven(self, *id, {id_text, from, hint}))
       names.forget(*id);
   for (const auto& [id, _] : state.removed) names.forget(id);
-  names.forget_started(waiting);
+  names.forget_started(distinct);
   // Whatever others say, what is being trained here is.
   for (const auto& [id, job] : state.jobs)
     if (is_under_way(job) || state.overruled.contains(id)) add_own(id, job);

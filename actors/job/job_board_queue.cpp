@@ -26,14 +26,11 @@ constexpr auto kQueueCallTimeout = std::chrono::seconds(5);
 constexpr const char* kNotLooked = "it is looked whether enough nodes are fit";
 constexpr std::uint64_t kMostRounds = std::uint64_t{1} << 32;
 
-bool holds(const std::vector<NodeId>& holders, const NodeId& node) {
-  return std::ranges::find(holders, node) != holders.end();
-}
-
 // Whether more than half of so many nodes means something: each is there once, this one too.
 bool are_holders(std::vector<NodeId> nodes, const NodeId& self) {
   std::ranges::sort(nodes);
-  return holds(nodes, self) && std::ranges::adjacent_find(nodes) == nodes.end();
+  return std::ranges::binary_search(nodes, self) &&
+         std::ranges::adjacent_find(nodes) == nodes.end();
 }
 
 // Whether the holders of the waiting job `of` may agree on this: a manifest of the same job on some
@@ -100,7 +97,7 @@ Result<SharedBytes> vote(Self* self, const NodeId& from, ByteView request, bool 
   Job* job = job_at(self, asked->job);
   if (!job || !job->waiting || self->state.ending.contains(asked->job))
     return Error{ErrorCode::not_found, "the job does not wait here"};
-  if (!holds(job->waiting->holders, from))
+  if (!is_holder(*job, from))
     return Error{ErrorCode::permission_denied, "who does not hold the job does not start it"};
   if (accepting && !may_agree_on(self, asked->job, job->spec, asked->vote.manifest))
     return Error{ErrorCode::permission_denied,
@@ -121,7 +118,7 @@ Result<void> started(Self* self, const NodeId& from, ByteView request) {
   if (!id) return Error{ErrorCode::invalid_argument, "not a job's id"};
   const Job* job = job_at(self, *id);
   if (!job || !job->waiting) return {};
-  if (!holds(job->waiting->holders, from))
+  if (!is_holder(*job, from))
     return Error{ErrorCode::permission_denied, "who does not hold the job has not started it"};
   leave_queue(self, *id);
   return {};
@@ -132,7 +129,7 @@ NodeId starter_of(Self* self, const Job& job, const ClusterSnapshot& cluster) {
   const NodeId& own = self->state.options.self;
   const auto& holders = job.waiting->holders;
   const auto up = [&](const NodeId& node) { return node == own || stays(cluster, node); };
-  if (holds(holders, job.spec.submitter) && up(job.spec.submitter)) return job.spec.submitter;
+  if (is_holder(job, job.spec.submitter) && up(job.spec.submitter)) return job.spec.submitter;
   NodeId first = own;
   for (const NodeId& node : holders)
     if (node < first && up(node)) first = node;
@@ -292,8 +289,7 @@ std::set<JobId> begun_jobs(Self* self, const std::vector<HeardHint>& hints) {
   for (const HeardHint& heard : hints) {
     const auto before = heard.hint.view_id > 0 ? parse_job_id(heard.hint.waited_as) : std::nullopt;
     const Job* waits = before ? job_at(self, *before) : nullptr;
-    if (waits && waits->waiting && holds(waits->waiting->holders, heard.from))
-      begun.insert(*before);
+    if (waits && is_holder(*waits, heard.from)) begun.insert(*before);
   }
   return begun;
 }

@@ -119,11 +119,9 @@ void ask_all(Self* self, const std::shared_ptr<Removal>& removal, const char* qu
 }
 
 // Where no node had the manifest, those that have told of the job before.
-std::vector<NodeId> known_parts(Self* self, const Removal& removal) {
-  std::set<NodeId> parts = removal.parts;
+std::set<NodeId> known_parts(Self* self, const Removal& removal) {
   const auto last = self->state.last_hints.newest(removal.job.id);
-  if (parts.empty() && last) parts = last->tellers;
-  return {parts.begin(), parts.end()};
+  return removal.parts.empty() && last ? last->tellers : removal.parts;
 }
 
 void on_removed(Self* self, const std::shared_ptr<Removal>& removal, const NodeId& node,
@@ -204,10 +202,7 @@ Result<void> may_remove(Self* self, const Removal& removal, const std::vector<He
 // What is known before any node is asked.
 void take_what_is_told(Self* self, Removal& removal, const std::vector<HeardHint>& hints) {
   const auto cluster = self->state.options.cluster->read();
-  if (const Job* own = job_at(self, removal.job.id)) {
-    take_parts(removal, job::encode(own->spec));
-    removal.parts.insert(own->progress.members.begin(), own->progress.members.end());
-  }
+  if (const Job* own = job_at(self, removal.job.id)) removal.parts = parts_of(*own);
   for (const HeardHint& heard : hints)
     if (cluster->alive(heard.from) && (!heard.hint.ended || heard.hint.phase == JobPhase::finished))
       removal.phases[heard.from] = heard.hint.phase;

@@ -116,14 +116,6 @@ Result<void> take_back(Self* self, const JobId& id) {
   return files.remove(record(self, id, kRemoved).path());
 }
 
-// Who takes part in the job, as far as this node knows.
-std::vector<NodeId> parts_of(const Job& job) {
-  std::set<NodeId> parts(job.spec.candidates.begin(), job.spec.candidates.end());
-  parts.insert(job.progress.members.begin(), job.progress.members.end());
-  parts.insert(job.spec.submitter);
-  return {parts.begin(), parts.end()};
-}
-
 // Whether steps are made of a job since somebody is known to have removed it: a node that stood still,
 // or was started again, says that it trains it, too, until it has heard of the others.
 bool gets_on(Self* self, const JobId& id, const NodeId& at, JobPhase phase, std::uint64_t step) {
@@ -168,7 +160,7 @@ void remove_here(Self* self, const JobId& id, const std::optional<view::SignedOr
 }
 
 Result<void> remember_for_others(Self* self, const JobId& id, const std::string& name,
-                                 const view::SignedOrder& order, std::vector<NodeId> parts) {
+                                 const view::SignedOrder& order, std::set<NodeId> parts) {
   if (self->state.removed.contains(id) || job_at(self, id)) return {};
   Gone gone = gone_now(self, name);
   gone.order = view::encode(order);
@@ -188,13 +180,10 @@ void leave_queue(Self* self, const JobId& id) {
 }
 
 bool may_tell(Self* self, const JobId& id, const NodeId& by) {
-  const auto is_in = [&](const std::vector<NodeId>& nodes) {
-    return std::ranges::find(nodes, by) != nodes.end();
-  };
   if (const Job* job = job_at(self, id))
-    return job->waiting ? is_in(job->waiting->holders) : has_part(*job, by);
+    return job->waiting ? is_holder(*job, by) : has_part(*job, by);
   const auto gone = self->state.removed.find(id);
-  return gone == self->state.removed.end() || is_in(gone->second.parts);
+  return gone == self->state.removed.end() || gone->second.parts.contains(by);
 }
 
 std::set<JobId> made_elsewhere(Self* self, const ClusterSnapshot& cluster,
@@ -257,7 +246,7 @@ void take_removed(Self* self, const JobId& id, ByteView bytes) {
             from_hex(field<std::string>(note, "order", "")),
             {}};
   for (const auto& text : field<std::vector<std::string>>(note, "parts", {}))
-    if (const auto node = NodeId::parse(text)) gone.parts.push_back(*node);
+    if (const auto node = NodeId::parse(text)) gone.parts.insert(*node);
   const auto at = std::chrono::system_clock::from_time_t(gone.at);
   if (environment.options().clock->wall() - at > kRemembered) {
     (void)environment.options().files->remove(environment.job_folder(id));

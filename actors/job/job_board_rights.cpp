@@ -46,11 +46,19 @@ Result<void> is_ordered(Self* self, const job::JobSpec& spec, const JobId& id,
                      options.environment->options().clock->wall());
 }
 
+std::set<NodeId> parts_of(const Job& job) {
+  std::set<NodeId> parts(job.spec.candidates.begin(), job.spec.candidates.end());
+  parts.insert(job.progress.members.begin(), job.progress.members.end());
+  parts.insert(job.spec.submitter);
+  return parts;
+}
+
 bool has_part(const Job& job, const NodeId& node) {
-  const auto is_in = [&](const std::vector<NodeId>& nodes) {
-    return std::ranges::find(nodes, node) != nodes.end();
-  };
-  return node == job.spec.submitter || is_in(job.spec.candidates) || is_in(job.progress.members);
+  return parts_of(job).contains(node);
+}
+
+bool is_holder(const Job& job, const NodeId& node) {
+  return job.waiting && std::ranges::find(job.waiting->holders, node) != job.waiting->holders.end();
 }
 
 Result<void> may_look(Self* self, const Job& job, const NodeId& by) {
@@ -76,8 +84,7 @@ std::string ordered(Self* self, const Command& command, const JobId& id) {
 bool is_proven(Self* self, const JobId& id, const HeardHint& heard) {
   const Job* job = job_at(self, id);
   if (heard.hint.reason == kStarted)  // those that held it say so
-    return !job || (job->waiting && std::ranges::find(job->waiting->holders, heard.from) !=
-                                        job->waiting->holders.end());
+    return !job || is_holder(*job, heard.from);
   const auto order = view::decode_order(heard.hint.removal);
   if (!order || order->kind != view::OrderKind::remove) return false;
   job::JobSpec of;  // of one that is not here its name and owner play no part

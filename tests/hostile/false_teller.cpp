@@ -8,7 +8,6 @@
 #include "actors/job/job_note_codec.hpp"
 #include "runtime/directory/directory.hpp"
 #include "runtime/membership/swim.hpp"
-#include "runtime/security/crypto.hpp"
 
 namespace gpunode::hostile {
 namespace {
@@ -23,9 +22,9 @@ class FalseTeller {
  public:
   explicit FalseTeller(Member& member)
       : member_(member),
-        swim_(record_of(member), membership::SwimConfig{}, record_signing(member), 1, now()),
+        swim_(member.own_record(), membership::SwimConfig{}, record_signing(member), 1, now()),
         directory_(member.identity().id(), member.own_record().incarnation.boot, {},
-                   directory_signing(member), 2, now()) {
+                   member.directory_signing(), 2, now()) {
     for (const Peer& peer : member.peers()) carry_out(swim_.add_seed(now(), peer.record));
   }
 
@@ -50,19 +49,12 @@ class FalseTeller {
   }
 
  private:
-  static membership::MemberRecord record_of(const Member& member) { return member.own_record(); }
   static membership::RecordSigning record_signing(const Member& member) {
     return {[&member](ByteView bytes) {
               return to_bytes(member.identity().sign("member record", bytes));
             },
             [](const NodeId&, const membership::PublicKey&, ByteView, ByteView) { return true; },
             nullptr};
-  }
-  static directory::DirectorySigning directory_signing(const Member& member) {
-    return {
-        [](ByteView bytes) { return security::sha256(bytes); },
-        [&member](ByteView bytes) { return to_bytes(member.identity().sign("directory", bytes)); },
-        [](const NodeId&, ByteView, ByteView) { return true; }};
   }
   void say(const json& told) {
     jobs::JobHint hint;

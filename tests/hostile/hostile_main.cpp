@@ -3,8 +3,8 @@
 //                   [--corpus DIR] [--token-file FILE] [--job ID]... [--seed N]
 //                   [--victim NODE] [--manifest FILE] [--say FILE]
 // burn: takes as much of the processor and harms nobody. probe: is honest, and times calls. tell: see
-// false_teller.hpp. The state
-// directory is one that `gpunode join` has filled and whose node has ended. Prints one line of JSON.
+// false_teller.hpp. The state directory is one that `gpunode join` has filled and whose node has ended.
+// Prints one line of JSON.
 #include <sys/resource.h>
 
 #include <algorithm>

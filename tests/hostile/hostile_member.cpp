@@ -5,6 +5,7 @@
 
 #include "actors/node/member_list.hpp"
 #include "runtime/security/cluster_identity.hpp"
+#include "runtime/security/crypto.hpp"
 
 namespace gpunode::hostile {
 
@@ -67,6 +68,12 @@ membership::MemberRecord Member::own_record() const {
   record.sign_key = identity_.sign_key().value;
   record.dial_only = true;
   return record;
+}
+
+directory::DirectorySigning Member::directory_signing() const {
+  return {[](ByteView bytes) { return security::sha256(bytes); },
+          [this](ByteView bytes) { return to_bytes(identity_.sign("directory", bytes)); },
+          [](const NodeId&, ByteView, ByteView) { return true; }};
 }
 
 void Member::watch(Watcher watcher) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/rng.hpp"
+#include "runtime/directory/directory.hpp"
 #include "runtime/membership/member_record.hpp"
 #include "runtime/security/admission.hpp"
 #include "runtime/security/identity.hpp"
@@ -36,6 +37,8 @@ class Member {
   security::Credentials credentials() const { return admissions_->all(); }
   // Not signed yet.
   membership::MemberRecord own_record() const;
+  // Signs its own part, and believes all others'.
+  directory::DirectorySigning directory_signing() const;
 
   bool send(const NodeId& to, transport::Lane lane, transport::Message message) {
     ++said_;

@@ -108,7 +108,7 @@ class Forged : public ByMessages {
   explicit Forged(const AttackOptions& options)
       : ByMessages(options),
         map_(options.member->identity().id(), options.member->own_record().incarnation.boot, {},
-             signing(), options.seed, Time{}) {}
+             options.member->directory_signing(), options.seed, Time{}) {}
   void step() override {
     switch (rng_.below(5)) {
       case 0:
@@ -123,15 +123,6 @@ class Forged : public ByMessages {
   }
 
  private:
-  directory::DirectorySigning signing() const {
-    const Member* member = options_.member;
-    return {[](ByteView bytes) { return security::sha256(bytes); },
-            [member](ByteView bytes) {
-              const auto made = member->identity().sign("directory", bytes);
-              return to_bytes(made);
-            },
-            [](const NodeId&, ByteView, ByteView) { return true; }};
-  }
   void rumors() {
     using namespace membership;
     membership::Message message{static_cast<MessageKind>(rng_.below(6)),
@@ -167,7 +158,7 @@ class Forged : public ByMessages {
     if (!set) {
       map_ = directory::Directory(options_.member->identity().id(),
                                   options_.member->own_record().incarnation.boot + ++lives_, {},
-                                  signing(), options_.seed, Time{});
+                                  options_.member->directory_signing(), options_.seed, Time{});
       return;
     }
     for (const Peer& peer : options_.member->peers()) (void)map_.on_peer_up(Time{}, peer.record.id);

@@ -341,6 +341,10 @@ class ProcessTest(unittest.TestCase):
             return done.json["sha256"] if done.code == 0 else None
         return wait_until(exported, f"{node.name} has the last checkpoint")
 
+    def jobs_of(self, node):
+        """What it lists, by id."""
+        return {line["job"]: line for line in node.ask("jobs", "--json").json["jobs"]}
+
     def progress(self, node, job):
         return node.ask("job", "show", job, "--json").json
 

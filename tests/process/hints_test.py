@@ -18,9 +18,6 @@ class Hints(cluster.ProcessTest):
         self.nodes = [self.world.start("a")]
         self.nodes.append(self.world.join("b", self.nodes[0]))
 
-    def jobs(self, node):
-        return {one["job"]: one for one in node.ask("jobs", "--json").json["jobs"]}
-
     def rogue_says(self, *jobs):
         """A member with the roles that a token gives without a word; from now on."""
         first = self.nodes[0]
@@ -44,19 +41,19 @@ class Hints(cluster.ProcessTest):
         self.assertEqual(queued.code, 0, str(queued))
         job = queued.json["job"]
         for node in self.nodes:
-            cluster.wait_until(lambda node=node: job in self.jobs(node), "it waits")
-        line = self.jobs(a)[job]
+            cluster.wait_until(lambda node=node: job in self.jobs_of(node), "it waits")
+        line = self.jobs_of(a)[job]
         made_up = "%032x" % 7
         self.rogue_says({"job": made_up, "phase": "running", "name": "small", "view": 1, "step": 3,
                          "steps": 5, "waited_as": job, "rises": True,
                          "submitted": int(line["submitted"] * 1e6)})
-        cluster.wait_until(lambda: made_up in self.jobs(a), "it is heard")
+        cluster.wait_until(lambda: made_up in self.jobs_of(a), "it is heard")
         until = time.monotonic() + LOOKS
         while time.monotonic() < until:
             for node in self.nodes:
-                self.assertEqual(self.jobs(node).get(job, {}).get("phase"), "waiting", node.name)
+                self.assertEqual(self.jobs_of(node).get(job, {}).get("phase"), "waiting", node.name)
         c = self.world.join("c", a, flags=("--label", "size=big"))
-        cluster.wait_until(lambda: [one for one in self.jobs(c).values()
+        cluster.wait_until(lambda: [one for one in self.jobs_of(c).values()
                                     if one["phase"] == "finished" and one["steps"] == 5],
                            "it starts once a node is fit")
 
@@ -72,7 +69,7 @@ class Hints(cluster.ProcessTest):
         made_up = "%032x" % 9
         self.rogue_says({"job": job, "phase": "running", "name": "small", "rises": True, "view": 99},
                         {"job": made_up, "phase": "running", "name": "small", "submitted": 2 ** 52})
-        cluster.wait_until(lambda: made_up in self.jobs(a), "it is heard")
+        cluster.wait_until(lambda: made_up in self.jobs_of(a), "it is heard")
         self.assert_fails(a.ask("job", "rm", "small"), 1, "fits several", job[:8])
         self.assert_fails(a.ask("job", "rm", job), 1, "mallory", "has a part in it", "--force")
         removed = a.ask("job", "rm", job, "--force", "--json")
@@ -82,7 +79,7 @@ class Hints(cluster.ProcessTest):
         until = time.monotonic() + LOOKS
         while time.monotonic() < until:
             for node in self.nodes:
-                self.assertNotIn(job, self.jobs(node), node.name)
+                self.assertNotIn(job, self.jobs_of(node), node.name)
                 self.assertEqual(sorted(os.listdir(os.path.join(node.state, "jobs", job))),
                                  ["removed", "votes"])
                 self.assertEqual(node.ask("checkpoint", "ls", "--json").json["checkpoints"], [])
@@ -91,7 +88,7 @@ class Hints(cluster.ProcessTest):
         a, b = self.nodes
         done = a.ask("train", self.job_file(steps=20, nodes=2, min_nodes=2), "--follow", "--json")
         self.assertEqual(done.code, 0, str(done))
-        job, = self.jobs(a)
+        job, = self.jobs_of(a)
         for node in self.nodes:
             self.wait_for_phase(node, job)
         b.kill()
@@ -101,8 +98,8 @@ class Hints(cluster.ProcessTest):
         self.nodes = [a]
         self.rogue_says({"job": job, "phase": "running", "name": "small", "rises": True, "view": 99})
         b = self.world.start("b")
-        cluster.wait_until(lambda: job not in self.jobs(b), "b has removed it too")
-        self.assertNotIn(job, self.jobs(a))
+        cluster.wait_until(lambda: job not in self.jobs_of(b), "b has removed it too")
+        self.assertNotIn(job, self.jobs_of(a))
 
 
 if __name__ == "__main__":

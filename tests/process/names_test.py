@@ -16,9 +16,6 @@ class Names(cluster.ProcessTest):
             self.assertEqual(node.ask("job", "wait", done.json["job"]).code, 0)
         return done.json["job"]
 
-    def jobs_of(self, node):
-        return {line["job"]: line for line in node.ask("jobs", "--json").json["jobs"]}
-
     def two_nodes_two_jobs(self):
         """An older job of the name that only a computed, and a newer one that only b has."""
         self.ports = {name: f"127.0.0.1:{cluster.free_port_range()}" for name in "ab"}

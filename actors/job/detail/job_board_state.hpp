@@ -3,8 +3,8 @@
 // lives of this node have left on its disk), job_board_calls.cpp (what nodes ask of each other),
 // job_board_commands.cpp (what people ask), job_board_names.cpp (which jobs are known and told, and
 // which one is meant), job_board_queue.cpp (jobs that wait), job_board_removal.cpp (the order to
-// remove one), job_board_removed.cpp (jobs that are gone), job_board_checkpoints.cpp (checkpoints do) and job_board_rights.cpp (whose orders count)
-// alone. What others tell is decoded once a scan, and handed on.
+// remove one), job_board_removed.cpp (jobs that are gone), job_board_checkpoints.cpp (checkpoints go)
+// and job_board_rights.cpp (whose orders count) alone. What others tell is decoded once a scan, and handed on.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -76,9 +76,9 @@ struct Job {
 struct Gone {
   std::string name;
   bool started = false;
-  std::int64_t at = 0;             // by the clock of this node, in seconds since 1970
-  Bytes order = {};                // by which it is; empty where it has started
-  std::vector<NodeId> parts = {};  // who took part in it, and may say that it goes on
+  std::int64_t at = 0;          // by the clock of this node, in seconds since 1970
+  Bytes order = {};             // by which it is; empty where it has started
+  std::set<NodeId> parts = {};  // who took part in it, and may say that it goes on
 };
 
 struct State {
@@ -143,6 +143,10 @@ Result<void> is_ordered(Self* self, const job::JobSpec& spec, const JobId& id,
 Result<void> may_look(Self* self, const Job& job, const NodeId& by);
 // Its owner, those it starts on, and who computes or votes in it as far as is known here.
 bool has_part(const Job& job, const NodeId& node);
+// All that take part in the job, as far as this node knows.
+std::set<NodeId> parts_of(const Job& job);
+// Whether the job waits here, and that node is one of those that hold it.
+bool is_holder(const Job& job, const NodeId& node);
 
 // Writes the manifest, then starts: after a crash between the two the job is taken up from disk.
 Result<void> create_job(Self* self, ByteView manifest, Part part);
@@ -222,7 +226,7 @@ void look_after_removed(Self* self, const ClusterSnapshot& cluster,
                         const std::vector<HeardHint>& hints);
 // Has this node remember for those that are away that a job was removed in which it has no part.
 Result<void> remember_for_others(Self* self, const JobId& id, const std::string& name,
-                                 const view::SignedOrder& order, std::vector<NodeId> parts);
+                                 const view::SignedOrder& order, std::set<NodeId> parts);
 // Whether the node may know if steps are made of the job: anybody, where this node knows nothing of
 // who takes part in it.
 bool may_tell(Self* self, const JobId& id, const NodeId& by);
