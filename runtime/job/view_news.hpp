@@ -1,12 +1,13 @@
 // Views on their way from node to node: which one each peer has, who is told of this one, and where
 // a node that is stuck asks for a newer. Parts of a job that went on apart have nothing to say to
-// each other, so each lets the others hear from time to time which history it is in. Pure; owned by
-// a JobCore.
+// each other, so members ask those outside the view for theirs from time to time. Pure; owned by a
+// JobCore.
 //
-//   a peer's view | message of it          | tick
-//   older         | told ours, at most every 100 ms | -
-//   the same      | -                      | -
-//   newer         | asked for it           | asked for it, while this node waits for a view
+//   a peer's view   | message of it             | tick
+//   older           | ours, at most each 100 ms | -
+//   the same        | -                         | -
+//   newer           | a question for it         | one each second, while this node waits for a view
+//   of another part | -                         | one each 2 s, with the digest of ours
 // A view is told with those before it that prove it; where these are too many for one message, the
 // receiver asks for more from the last one that it has the proof of.
 #pragma once
@@ -43,7 +44,7 @@ class ViewNews {
   // Whether to tell people that a view was refused here, or this node by others: that may come
   // again and again.
   bool tells_refusal();
-  // Whether those outside the view are to hear of it now.
+  // Whether those outside the view are to be asked for theirs now.
   bool is_gossip_due();
 
   // The members have installed the view, and have its state if it is from here. Who seems to be

@@ -227,6 +227,11 @@ Proven prove(const Trust& trust, const ViewChain& own, const ViewChain& told, bo
   std::stable_sort(row.begin(), row.end(), [](const auto& left, const auto& right) {
     return left.view.view_id < right.view.view_id;
   });
+  // Both sides of a fork are no way to anywhere.
+  const auto is_fork = [](const DecidedView& one, const DecidedView& next) {
+    return one.view.view_id == next.view.view_id && one.view != next.view;
+  };
+  if (std::ranges::adjacent_find(row, is_fork) != row.end()) return proven;
   for (DecidedView& one : row)
     proven.chain = extended(trust.first, std::move(proven.chain), std::move(one));
   return proven;
