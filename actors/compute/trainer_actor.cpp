@@ -16,6 +16,7 @@
 #include "actors/mailbox.hpp"
 #include "actors/messages.hpp"
 #include "kernels/model/model_code.hpp"
+#include "runtime/base/background.hpp"
 #include "runtime/base/log.hpp"
 
 namespace gpunode::compute {
@@ -98,6 +99,8 @@ void tell_what_is_left_out(Trainer::Options& options) {
 
 // Makes the trainer ready on this thread and tells the job who it is.
 void prepare(Self* self, Trainer::Options options) {
+  // On the CPU; a thread that feeds another device takes little, and must not be late.
+  if (options.devices.front()->backend().capabilities().host_accessible) enter_background();
   if (options.check_data)
     if (auto same = options.check_data(); !same) return fail(self, same.error());
   const model::Model& model = *options.model;

@@ -11,6 +11,7 @@
 #include "actors/job/job_note_codec.hpp"
 #include "actors/job/trace_codec.hpp"
 #include "actors/json_answer.hpp"
+#include "runtime/base/background.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/probe/host_probe.hpp"
 
@@ -21,7 +22,11 @@ std::function<Result<void>(SlowWork::Work)> slow_work_of(Self* self, const NodeI
           by](SlowWork::Work work) -> Result<void> {
     const auto starts = slow->add(by, std::move(work));
     if (!starts) return starts.error();
-    if (*starts) system->spawn<caf::detached>([slow] { slow->serve(); });
+    if (*starts)
+      system->spawn<caf::detached>([slow] {
+        enter_background();
+        slow->serve();
+      });
     return {};
   };
 }

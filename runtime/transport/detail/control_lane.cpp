@@ -10,6 +10,8 @@ namespace gpunode::transport::detail {
 
 namespace {
 
+// More than a short call takes there and back, so that the next one in a row meets it.
+constexpr Duration kSpin = std::chrono::microseconds(150);
 constexpr std::size_t kMaxQueuedBytes = std::size_t{64} << 20;
 constexpr std::size_t kTurnBytes = std::size_t{4} << 20;  // sent to one peer before the next
 constexpr std::size_t kMessageCost = 64;                  // so that empty ones end a turn too
@@ -40,6 +42,7 @@ Result<void> ControlLane::listen(const std::vector<std::string>& endpoints) {
 
 void ControlLane::start() {
   if (inbox_) watch_inbox();
+  reactor_.spin_up_to(kSpin);
   reactor_.start();
 }
 

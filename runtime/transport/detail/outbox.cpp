@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/background.hpp"
+
 namespace gpunode::transport::detail {
 
 Result<bool> Outbox::push(const NodeId& to, Message message) {
   std::lock_guard lock(mutex_);
   if (!open_ && !waits_without_session_)
     return {ErrorCode::unavailable, "no session with node " + to.short_text()};
-  if (direct_ && open_ && writer_ == Writer::nobody && queue_.empty() && direct_(message))
-    return false;
+  const bool at_once = direct_ && open_ && writer_ == Writer::nobody && queue_.empty();
+  if (at_once && !in_background() && direct_(message)) return false;
   const std::size_t bytes = size_of(message);
   if (queue_.size() >= limits_.messages || (bytes_ > 0 && bytes_ + bytes > limits_.bytes))
     return {ErrorCode::resource_exhausted,

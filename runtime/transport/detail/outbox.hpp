@@ -38,8 +38,9 @@ class Outbox {
   };
 
   // Any thread. True: the lane's thread is to be woken. Where nothing waits and there is a direct
-  // way, the message is gone before this returns. What equals a message with an order that
-  // still waits goes out as that one. Fails with unavailable, resource_exhausted; they name `to`.
+  // way, the message is gone before this returns, unless from a thread in the background. What equals
+  // a message with an order that still waits goes out as that one. Fails with unavailable,
+  // resource_exhausted; they name `to`.
   Result<bool> push(const NodeId& to, Message message);
   // Any thread, for a short message that somebody waits for. Is it soon away, it is taken: written by
   // this thread where it may and nobody else writes, while what others bring waits behind it.
