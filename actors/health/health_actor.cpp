@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "actors/health/health_metrics.hpp"
 #include "actors/json_answer.hpp"
@@ -23,12 +24,17 @@ namespace {
 using nlohmann::json;
 
 constexpr auto kSampleEvery = std::chrono::seconds(2);
+// Figures change all the time, and each change goes to many nodes.
+constexpr Duration kTellEvery = std::chrono::seconds(30);
 
 struct State {
   static inline const char* name = "health";
   HealthOptions options;
   VerdictPolicy policy;
   std::optional<HealthMetrics> metrics;
+  json told_at_once;  // what was told last of that kind
+  Time next_told{};
+  bool is_first = true;  // of which there are no rates yet
 };
 using Self = caf::stateful_actor<State>;
 
@@ -38,7 +44,7 @@ void put(json& object, const char* key, const std::optional<T>& value) {
   if (value) object[key] = *value;
 }
 
-// Coarse figures change seldom, and each change is told to all nodes.
+// Coarse figures change seldom, and what did not change is not told.
 std::optional<double> rounded(const std::optional<double>& value, double unit) {
   if (!value) return value;
   return std::round(*value / unit) * unit;
@@ -96,6 +102,23 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
+// That a device is out goes to all at once, figures from time to time.
+void tell(Self* self, Time now, const probe::HostSample& host,
+          const std::vector<probe::GpuSample>& gpus) {
+  State& state = self->state;
+  json at_once = {{"drained", json::array()}, {"lost", json::array()}};
+  for (const Verdict& verdict : state.policy.drained())
+    at_once["drained"].push_back({{"subject", verdict.subject}, {"reason", verdict.reason}});
+  for (const probe::GpuSample& gpu : gpus) at_once["lost"].push_back(gpu.lost);
+  if (at_once == state.told_at_once && now < state.next_told) return;
+  state.next_told = now + (std::exchange(state.is_first, false) ? kSampleEvery : kTellEvery);
+  json out = {{"host", host_json(host)}, {"gpus", json::array()}, {"drained", at_once["drained"]}};
+  for (const probe::GpuSample& gpu : gpus) out["gpus"].push_back(gpu_json(gpu));
+  state.told_at_once = std::move(at_once);
+  self->send(state.options.directory_writer,
+             SetEntry{kHealthKey, to_bytes(as_bytes(text_of(out)))});
+}
+
 void sample(Self* self) {
   State& state = self->state;
   self->delayed_send(self, kSampleEvery, Tick{});
@@ -118,12 +141,7 @@ void sample(Self* self) {
     state.metrics->on_gpus(gpus);
     state.metrics->on_verdicts(state.policy.standing());
   }
-  json out = {{"host", host_json(host)}, {"gpus", json::array()}, {"drained", json::array()}};
-  for (const probe::GpuSample& gpu : gpus) out["gpus"].push_back(gpu_json(gpu));
-  for (const Verdict& verdict : state.policy.drained())
-    out["drained"].push_back({{"subject", verdict.subject}, {"reason", verdict.reason}});
-  self->send(state.options.directory_writer,
-             SetEntry{kHealthKey, to_bytes(as_bytes(text_of(out)))});
+  tell(self, now, host, gpus);
 }
 
 caf::behavior behaviour(Self* self, std::shared_ptr<HealthOptions> options) {

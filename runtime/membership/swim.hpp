@@ -101,8 +101,8 @@ class Swim {
   // raises the counter and tells the others.
   Actions announce(Time now, const MemberRecord& changed);
 
-  // Seldom while nobody else lives: there is nobody to probe.
-  Duration tick_interval() const { return live_count() > 1 ? config_.period / 4 : config_.period; }
+  // Until the next probe while nothing is waited for; seldom while nobody else lives.
+  Duration tick_interval() const;
   const MemberRecord& self() const { return self_; }
   // Everybody known but this node itself, in order of id.
   const std::map<NodeId, Member>& members() const { return members_; }

@@ -143,6 +143,16 @@ Actions Swim::on_tick(Time now) {
   return actions;
 }
 
+Duration Swim::tick_interval() const {
+  if (live_count() <= 1) return config_.period;
+  const Duration often = config_.period / 4;
+  const auto is_doubted = [](const auto& each) { return each.second.suspicion.has_value(); };
+  if (self_.left || !probes_.empty() || !relays_.empty() || !urgent_.empty() || !rumors_.empty() ||
+      std::ranges::any_of(tracks_, is_doubted))
+    return often;
+  return std::clamp<Duration>(next_probe_ - now_, often, config_.period);
+}
+
 // This machine did not run for a while, so the others' silence proves nothing: all waits begin
 // that much later, and this machine counts as slow.
 void Swim::forgive_lateness() {
