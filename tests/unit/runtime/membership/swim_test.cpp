@@ -95,7 +95,7 @@ TEST_F(SwimTest, WithFourMembersOneObserverAloneCannotCallOneDead) {
 TEST_F(SwimTest, ASilentMemberIsProbedThroughHelpers) {
   Swim swim = make();
   introduce(swim, {1, 2});
-  const Actions actions = run(swim, 600ms, {1});
+  const Actions actions = run(swim, 800ms, {1});
   bool asked = false;
   for (const Message& message : sent_to(actions, 1))
     asked |= message.kind == MessageKind::ping_request && message.target == test_id(2);
