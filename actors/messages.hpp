@@ -7,7 +7,7 @@
 //   job         --job::Compute, job::SpeculativeUpdate, ApplyTotal, ReadState, job::InstallState,
 //                 Evaluate--> trainer (those of the core's actions that are its to carry out)
 //   trainer     --TrainerReady, job::PartialRange, Applied, StateRead, ..., Failed--> job
-//   job         --FindCheckpoint, GiveUpCheckpoints, WriteCheckpoint, ReadCheckpoint--> checkpoint
+//   job         --FindCheckpoint, SetAsideCheckpoints, WriteCheckpoint, ReadCheckpoint--> checkpoint
 //   checkpoint  --CheckpointsFound, CheckpointWritten, CheckpointRead--> job
 //   job board   --AuditNote--> admission (owner of the audit log)
 //   anybody     --Command--> admission, job board, serving (a person's command, answered with JSON)
@@ -213,7 +213,7 @@ struct FindCheckpoint {
   view::View view;
 };
 // Set the checkpoints of this history after that step aside, for the reason, and find what is left.
-struct GiveUpCheckpoints {
+struct SetAsideCheckpoints {
   view::CheckpointName after;
   std::string reason;
 };
@@ -224,7 +224,7 @@ struct CheckpointsFound {
   std::vector<DamagedCheckpoint> lost;     // found out now
   std::vector<DamagedCheckpoint> damaged;  // all that are kept aside here
   std::optional<Error> failed;             // the disk could not be looked through
-  // Of GiveUpCheckpoints: whether it was done.
+  // Of SetAsideCheckpoints: whether it was done.
   std::optional<Result<void>> gave_up;
 };
 // Read the job's checkpoint of this step back: every member lost the state, or a witness is to hold

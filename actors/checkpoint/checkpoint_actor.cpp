@@ -40,7 +40,7 @@ caf::behavior behaviour(Self* self, caf::actor job, std::shared_ptr<CheckpointOp
         self->state.shelf->follow(order.view);
         self->send(self->state.job, self->state.shelf->find());
       },
-      [self](const GiveUpCheckpoints& order) {
+      [self](const SetAsideCheckpoints& order) {
         const Result<void> done = self->state.shelf->give_up(order.after, order.reason);
         CheckpointsFound found = self->state.shelf->find();
         found.gave_up = done;

@@ -26,7 +26,7 @@ struct CheckpointOptions {
 };
 
 // `job` gets a CheckpointWritten for each WriteCheckpoint, a CheckpointRead for each
-// ReadCheckpoint, a CheckpointsFound for each FindCheckpoint and GiveUpCheckpoints; and a
+// ReadCheckpoint, a CheckpointsFound for each FindCheckpoint and SetAsideCheckpoints; and a
 // CheckpointsFound after each answer with which one was lost.
 caf::actor spawn_checkpoints(caf::actor_system& system, caf::actor job, CheckpointOptions options);
 

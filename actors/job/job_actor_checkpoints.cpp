@@ -87,8 +87,8 @@ void give_up_checkpoints(Self* self, const job::GiveUpCheckpoints& order) {
   state.checkpoints_wanted.clear();
   state.disk.add(now(self), {DiskWork::search, 0, false});
   self->send(state.checkpoints,
-             GiveUpCheckpoints{{order.history, order.after},
-                               "made by a part of the job that gave way to another one"});
+             SetAsideCheckpoints{{order.history, order.after},
+                                 "made by a part of the job that gave way to another one"});
 }
 
 // The newest one here may be of a part of the job that gave way: then an older one counts.
@@ -202,7 +202,7 @@ void note_anew(Self* self, const view::View& view) {
   warn(self, "the job begins anew from step 0, although this node has had " +
                  std::to_string(state.damaged.size()) + " checkpoints of it, up to step " +
                  std::to_string(newest) +
-                 ": they are damaged, and kept aside (`gpunode job show`)");
+                 ": they are set aside, and `gpunode job show` says why");
 }
 
 void on_checkpoint(Self* self, const CheckpointWritten& written) {
@@ -260,7 +260,7 @@ void tell_what_was_found(Self* self) {
   const std::uint64_t step = state.options.core.checkpoint.step;
   if (!state.damaged.empty())
     note(self, std::to_string(state.damaged.size()) +
-                   " damaged checkpoints of the job are kept aside here, see `gpunode job show`" +
+                   " checkpoints of the job are set aside here, `gpunode job show` says why" +
                    (step == 0 ? "; no intact one is left" : ""));
   if (step > 0 && !state.options.core.has_result)
     note(self, "taken up again; the newest checkpoint here is of step " + std::to_string(step));

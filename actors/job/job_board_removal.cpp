@@ -13,7 +13,7 @@ namespace gpunode::jobs::board {
 namespace {
 
 constexpr auto kRemoveTimeout = std::chrono::seconds(20);
-constexpr auto kAskTimeout = std::chrono::seconds(10);
+constexpr auto kAskTimeout = std::chrono::seconds(5);  // it is answered at once
 
 // Whether what a node does with the job keeps it from being removed: steps are made, or may be.
 // `over`: it is known to be finished, so that who is not as far only waits for the result.

@@ -21,13 +21,14 @@
 namespace gpunode::jobs {
 namespace {
 
-struct TellNow {};  // a quorum has the job, and the rest has had its time
+struct TellNow {};    // a quorum has the job, and the rest has had its time
+struct TellWaits {};  // likewise, in the queue
 struct NoMore {     // nodes say whether they are fit, if this is still how many have
   std::size_t answers = 0;
 };
 
 // Who says nothing of its fitness while others do: where nodes enough are fit, where enough to begin
-// with are, and where the job can wait. It helps later, if it turns out to be fit.
+// with are, and where too few are. It helps later, if it turns out to be fit.
 constexpr Duration kForMore = std::chrono::seconds(1);
 constexpr Duration kForFew = std::chrono::seconds(5);
 constexpr Duration kForTooFew = std::chrono::seconds(60);
@@ -176,8 +177,12 @@ void on_kept(Self* self, const NodeId& node, const Result<SharedBytes>& answer) 
     state.created_at.push_back(node);
   else
     state.not_created.push_back({node, answer.error().detail});
-  if (state.created_at.size() + state.not_created.size() < state.holders.size()) return;
-  if (state.created_at.size() > state.holders.size() / 2) {
+  const bool is_kept = state.created_at.size() > state.holders.size() / 2;
+  if (state.created_at.size() + state.not_created.size() < state.holders.size()) {
+    if (is_kept) self->delayed_send(self, kTellWithin, TellWaits{});
+    return;
+  }
+  if (is_kept) {
     tell_waits(self);
   } else {
     for (const NodeId& node : state.holders) withdraw_from(self, node);
@@ -245,12 +250,12 @@ std::string why_not(const Error& error) {
          " s: reading its data, or one slice of the model's compute, hangs or takes too long";
 }
 
-// How long the others have from now on; nothing: for as long as such a check may take. One that is silent
-// would else keep any job from starting, for a quarter of an hour.
+// How long the others have from now on: one that is silent would else keep any job from starting, for
+// a quarter of an hour. Nothing: for as long as such a check may take, as it is looked at again.
 std::optional<Duration> time_left(const State& state) {
   const SubmissionOptions& options = state.options;
   const auto fit = choose(options.spec, state.fit, {}, options.self).spec.candidates.size();
-  if (fit < options.spec.min_nodes && (!options.may_wait || options.queued)) return std::nullopt;
+  if (fit < options.spec.min_nodes && options.queued) return std::nullopt;
   const Duration least = fit >= options.spec.nodes       ? kForMore
                          : fit >= options.spec.min_nodes ? kForFew
                                                          : kForTooFew;
@@ -371,6 +376,10 @@ caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) 
   return {
       [self](const Answer& answer) { answer.then(self, answer.node, answer.answer); },
       [self](const TellNow&) { tell_started(self); },
+      [self](const TellWaits&) {
+        tell_waits(self);
+        self->quit();
+      },
       [self](const NoMore& wait) { on_no_more(self, wait.answers); },
       [self](const Agreed& agreed) {
         if (agreed.manifest && !view::decode_order(*agreed.manifest))

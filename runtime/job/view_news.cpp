@@ -16,7 +16,6 @@ constexpr Duration kDeafFor = std::chrono::milliseconds(100);
 constexpr int kMostAnswers = 10;                // to questions, in that time
 constexpr std::size_t kProofBytes = 96u << 10;  // that a message has room for
 constexpr std::size_t kMostAhead = 4096;
-constexpr std::size_t kNewest = 9;  // that a chain has whole
 }  // namespace
 
 ViewNotice notice_of(view::ViewChain chain) {
@@ -68,7 +67,7 @@ void ViewNews::tell_newest(const NodeId& to, Actions& out) {
   if (peer.told != Time{} && job_.now < peer.told + kTellEvery) return;
   peer.told = job_.now;
   const view::ViewChain& chain = job_.agreement.votes().chain;
-  const auto first = chain.end() - static_cast<std::ptrdiff_t>(std::min(chain.size(), kNewest));
+  const auto first = chain.end() - static_cast<std::ptrdiff_t>(std::min(chain.size(), view::kKeptWhole + 1));
   job_.send(to, notice_of({first, chain.end()}), out);
 }
 

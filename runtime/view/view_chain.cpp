@@ -10,8 +10,6 @@ namespace gpunode::view {
 
 namespace {
 
-// The newest views are kept all, so that whoever missed a few finds one that follows on its own.
-constexpr std::size_t kKeptWhole = 8;
 // More changes of most voters than a job sees. What is older is dropped, and then a node that never
 // heard of the job cannot come in any more.
 constexpr std::size_t kMostLinks = 1024;
@@ -132,11 +130,8 @@ bool is_spare(const View& before, const DecidedView& middle, const DecidedView& 
 }
 
 std::size_t size_of(const DecidedView& one) {
-  return 256 + bytes_of(one.proof) + one.view.members.size() * 40 + one.view.plan.size() * 2 +
-         (one.view.acceptors.size() + one.voters.size() + one.view.sync_sources.size() +
-          one.view.floor.holders.size()) *
-             32 +
-         one.view.turns.size() * 32 + one.seals.size() * sizeof(Seal);
+  return sizeof one + bytes_of(one.proof) + one.view.list_bytes() +
+         one.voters.size() * sizeof(NodeId) + one.seals.size() * sizeof(Seal);
 }
 
 // Up to which number the views of this name's history and those on the way to `newest` are the same.

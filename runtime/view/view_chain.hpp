@@ -61,6 +61,10 @@ struct Trust {
 // Oldest first; the last is the view of now. Empty: that is view 0.
 using ViewChain = std::vector<DecidedView>;
 
+// So many views before the newest are kept all, so that whoever missed a few finds one that follows
+// on its own.
+inline constexpr std::size_t kKeptWhole = 8;
+
 // One view more, and what is no longer needed is left out.
 ViewChain extended(const View& first, ViewChain chain, DecidedView next);
 // The proofs of the newest views stay that take no more bytes in all: what holds them has a bound.

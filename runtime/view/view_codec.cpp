@@ -337,10 +337,12 @@ Bytes encode(const Votes& votes) {
 
 }  // namespace
 
-// What no restart would read is not written: proofs in the chain are needed for forks alone.
+// What no restart would read is not written: proofs in the chain are needed for forks alone. What is
+// short passes every limit of a reader.
 Bytes encode_votes(const Votes& votes) {
+  constexpr std::size_t kShort = 64u << 10;
   Bytes bytes = encode(votes);
-  if (decode_votes(bytes)) return bytes;
+  if (bytes.size() <= kShort || decode_votes(bytes)) return bytes;
   Votes less = votes;
   bound_proofs(less.chain, 0);
   return encode(less);

@@ -144,6 +144,14 @@ class World:
         self.processes.append(process)
         return process
 
+    def hostile(self, *words):
+        """gpunode-hostile (tests/hostile), which this world ends with."""
+        process = subprocess.Popen([PROGRAMS["hostile"], *words], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   start_new_session=True, text=True)
+        self.processes.append(process)
+        return process
+
     def start(self, name, *words, listen="127.0.0.1:0", **options):
         """Starts a node and waits until it is up."""
         node = self.launch(name, *(words or ("up",)), "--listen", listen, **options)
@@ -251,8 +259,11 @@ def gone(pid):
         return True
 
 
+GIVEN = set()  # ports that nobody may have taken yet
+
+
 def free_port_range(count=3):
-    """The first of some neighbouring ports that were free a moment ago.
+    """The first of some neighbouring ports that were free a moment ago, and were not given before.
 
     They lie below those that outgoing connections take, so that a node that was killed finds its
     ports free when it starts again.
@@ -261,12 +272,16 @@ def free_port_range(count=3):
         lowest_taken = int(told.read().split()[0])
     for _ in range(100):
         first = random.randrange(10000, max(lowest_taken, 20000) - count)
+        wanted = set(range(first, first + count))
+        if wanted & GIVEN:
+            continue
         taken = []
         try:
-            for offset in range(count):
+            for port in wanted:
                 door = socket.socket()
                 taken.append(door)
-                door.bind(("127.0.0.1", first + offset))
+                door.bind(("127.0.0.1", port))
+            GIVEN.update(wanted)
             return first
         except OSError:
             continue
@@ -365,4 +380,6 @@ class ProcessTest(unittest.TestCase):
 
 def main():
     PROGRAMS["gpunode"], PROGRAMS["faulty"] = sys.argv[1], sys.argv[2]
+    PROGRAMS.setdefault("hostile", os.path.join(os.path.dirname(sys.argv[2]), "..", "hostile",
+                                                "gpunode-hostile"))
     unittest.main(module="__main__", argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

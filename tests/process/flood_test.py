@@ -3,7 +3,6 @@ threads stay within their bounds, what others ask of it goes on, and what it ref
 import json
 import os
 import re
-import subprocess
 import threading
 import time
 
@@ -45,8 +44,6 @@ class Watch:
 class Flood(cluster.ProcessTest):
     def setUp(self):
         super().setUp()
-        self.hostile = os.path.join(os.path.dirname(cluster.PROGRAMS["faulty"]), "..", "hostile",
-                                    "gpunode-hostile")
         self.first = self.world.start("first")
         self.second = self.world.join("second", self.first)
         self.rogue = self.joined_as_rogue()
@@ -68,12 +65,8 @@ class Flood(cluster.ProcessTest):
         raise AssertionError("no manifest")
 
     def flood(self, kind, *more):
-        process = subprocess.Popen(
-            [self.hostile, "--state", self.rogue.state, "--victim", self.victim, "--attack", kind,
-             "--seconds", str(SECONDS), "--cpu", "1", *more],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.world.processes.append(process)
-        return process
+        return self.world.hostile("--state", self.rogue.state, "--victim", self.victim, "--attack",
+                                  kind, "--seconds", str(SECONDS), "--cpu", "1", *more)
 
     def refused(self, kind):
         text = self.first.ask("metrics").out

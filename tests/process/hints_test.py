@@ -2,7 +2,6 @@
 one runs, that a removal is void. Nobody acts on it who knows who takes part in them."""
 import json
 import os
-import subprocess
 import time
 
 import cluster
@@ -13,8 +12,6 @@ LOOKS = 3.0  # seconds in which each node looks several times at what others tel
 class Hints(cluster.ProcessTest):
     def setUp(self):
         super().setUp()
-        self.program = os.path.join(os.path.dirname(cluster.PROGRAMS["faulty"]), "..", "hostile",
-                                    "gpunode-hostile")
         self.nodes = [self.world.start("a")]
         self.nodes.append(self.world.join("b", self.nodes[0]))
 
@@ -27,9 +24,8 @@ class Hints(cluster.ProcessTest):
                            len(rogue.ask("nodes", "--json").json["nodes"]) > 2, "it knows them")
         rogue.kill()
         said = self.world.write("said.json", json.dumps(jobs))
-        self.world.processes.append(subprocess.Popen(
-            [self.program, "--state", rogue.state, "--attack", "tell", "--say", said,
-             "--seconds", "120"], start_new_session=True))
+        self.world.hostile("--state", rogue.state, "--attack", "tell", "--say", said,
+                           "--seconds", "120")
         for node in self.nodes:
             cluster.wait_until(lambda node=node: "alive" in [
                 one["health"] for one in node.ask("nodes", "--json").json["nodes"]

@@ -2,7 +2,7 @@
 to harm them: forged, replayed, oversized and malformed messages of every kind, floods on all ports from
 many addresses, answers that it does not read, identities without end. Measured against the same nodes
 beside a process that takes as much of the processor and harms nobody.
-usage: hostile_test.py GPUNODE GPUNODE_FAULTY [all] [--hostile FILE] [--seconds N] [--attack NAME,...]
+usage: hostile_test.py GPUNODE GPUNODE_FAULTY [all] [--seconds N] [--attack NAME,...]
                        [--each] [unittest arguments]
   all: five minutes instead of some seconds, and the bars on speed and calls are asked for. --each: every
   attack by itself, told and not judged.
@@ -10,12 +10,11 @@ usage: hostile_test.py GPUNODE GPUNODE_FAULTY [all] [--hostile FILE] [--seconds 
 import argparse
 import json
 import os
-import subprocess
 import sys
 
 import cluster
 
-OPTIONS = argparse.Namespace(seconds=8.0, attack="all", each=False, judge=False, hostile=None)
+OPTIONS = argparse.Namespace(seconds=8.0, attack="all", each=False, judge=False)
 SHARE = "0.25"  # of one core, for who attacks or burns
 NODES = 5
 CORPUS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fuzz", "corpus")
@@ -66,12 +65,9 @@ class Hostile(cluster.ProcessTest):
         return node.state
 
     def hostile(self, state, attack, seconds):
-        words = [OPTIONS.hostile, "--state", state, "--attack", attack, "--seconds", str(seconds),
-                 "--cpu", SHARE, "--corpus", CORPUS, "--token-file", self.world.path("tokens"),
-                 "--job", self.job]
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.world.processes.append(process)
-        return process
+        return self.world.hostile("--state", state, "--attack", attack, "--seconds", str(seconds),
+                                  "--cpu", SHARE, "--corpus", CORPUS, "--token-file",
+                                  self.world.path("tokens"), "--job", self.job)
 
     def window(self, attack, seconds):
         """What the five do meanwhile."""
@@ -147,8 +143,6 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--attack")
     parser.add_argument("--each", action="store_true")
-    parser.add_argument("--hostile",
-                        default=os.path.join(os.path.dirname(sys.argv[2]), "..", "hostile", "gpunode-hostile"))
     named, rest = parser.parse_known_args(sys.argv[3:])
     for key, value in vars(named).items():
         if value:
