@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "actors/compute/host_workspace.hpp"
-#include "kernels/model/model_code.hpp"
 
 namespace gpunode::compute {
 
