@@ -106,6 +106,17 @@ TEST_F(ViewChainTest, a_view_that_follows_on_another_one_is_refused) {
       is_proven({}, {decided_by(elsewhere, after(elsewhere, {1, 2}), nodes_of({1, 2, 3}))}));
 }
 
+TEST_F(ViewChainTest, both_sides_of_a_fork_in_one_row_prove_nothing) {
+  go_on({1, 2, 3}, {1, 2});
+  const DecidedView before = whole_.back();
+  const DecidedView one = decided_by(before.view, after(before.view, {1, 2}), nodes_of({1, 2}));
+  const DecidedView other = decided_by(before.view, after(before.view, {1, 3}), nodes_of({1, 3}));
+  const DecidedView last = decided_by(other.view, after(other.view, {1, 3}), nodes_of({1, 3}));
+  EXPECT_TRUE(is_proven({}, {before, other, last}));
+  EXPECT_FALSE(is_proven({}, {before, one, other, last}));
+  EXPECT_FALSE(is_proven({before, one}, {other, last})) << "the fork is dealt with first";
+}
+
 TEST_F(ViewChainTest, numbers_are_skipped_where_a_quorum_of_the_view_known_has_signed) {
   go_on({1, 2, 3}, {1, 2});
   go_on({1, 2, 4}, {1, 2});
