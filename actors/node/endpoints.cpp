@@ -72,8 +72,8 @@ std::vector<std::string> own_addresses() {
     if (inet_ntop(AF_INET, &address->sin_addr, text, sizeof text)) found.emplace_back(text);
   }
   freeifaddrs(list);
-  std::ranges::stable_partition(
-      found, [](const std::string& text) { return !text.starts_with("169.254."); });
+  std::stable_partition(found.begin(), found.end(),
+                        [](const std::string& text) { return !text.starts_with("169.254."); });
   return found;
 }
 

@@ -49,7 +49,7 @@ std::optional<Identity> Identity::from_seeds(ByteView sign_seed, ByteView link_s
   if (link_seed_before.empty()) return identity;
   auto before = from_seeds(sign_seed, link_seed_before, epoch - 1);
   if (!before) return std::nullopt;
-  identity.curve_before_.emplace(before->curve_key_, std::move(before->curve_secret_));
+  identity.curve_before_ = CurvePair{before->curve_key_, std::move(before->curve_secret_)};
   return identity;
 }
 
