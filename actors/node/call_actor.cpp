@@ -31,7 +31,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<Calls> calls) {
         self->state.calls->start(request);
         if (!self->state.ticks) keep_time(self);
       },
-      [self](const Publish& publish) { self->state.calls->publish(publish); },
+      [self](const Publish& publish) { (void)self->state.calls->publish(publish); },
       [self](const PeerChanged& peer) {
         if (peer.health == PeerHealth::dead || peer.health == PeerHealth::left)
           self->state.calls->on_peer_gone(peer.peer);

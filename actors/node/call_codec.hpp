@@ -10,7 +10,7 @@
 
 namespace gpunode::node {
 
-inline constexpr std::size_t kMaxNameBytes = 256;
+inline constexpr std::size_t kMaxNameBytes = 248;  // as much as an entry of the directory holds
 
 struct CallHeader {
   std::string name;  // at most kMaxNameBytes
@@ -20,6 +20,7 @@ struct ReplyHeader {
   bool ok = true;
   Error error;           // of a failure
   bool not_run = false;  // it was refused before its handler ran: another node may be asked
+  bool lost = false;     // its handler has ended without an answer, and may have run
 };
 using CallMessage = std::variant<CallHeader, ReplyHeader>;
 

@@ -14,6 +14,8 @@ constexpr auto kStaleOffers = std::chrono::seconds(3);
 // Who waits looks after its call so often, while nobody works on it, and while somebody does.
 constexpr Duration kLookUnplaced = std::chrono::milliseconds(20);
 constexpr Duration kLookPlaced = std::chrono::milliseconds(200);
+// Of 1024 entries that the directory takes of a node; jobs and its health are others.
+constexpr std::size_t kMostOffers = 512;
 constexpr Duration kShortestLook = std::chrono::milliseconds(1);
 
 thread_local bool on_link = false;
@@ -65,17 +67,24 @@ bool Calls::on_link_thread() {
   return on_link;
 }
 
-void Calls::publish(const Publish& order) {
+Result<void> Calls::publish(const Publish& order) {
+  Offer before;  // ends outside of the lock: what its handler holds may call, or publish
   std::lock_guard lock(mutex_);
-  if (closed_) return;
-  if (order.handler)
-    offers_[order.name] = {order.handler, order.pooled};
-  else
-    offers_.erase(order.name);
-  if (!order.listed) return;
+  if (closed_) return stopping();
+  if (order.handler) {
+    if (order.listed && !offers_.contains(order.name) && offers_.size() >= kMostOffers)
+      return {ErrorCode::resource_exhausted, "this node offers " + std::to_string(offers_.size()) +
+                                                 " names, and cannot tell others of more: withdraw "
+                                                 "some"};
+    before = std::exchange(offers_[order.name], {order.handler, order.pooled});
+  } else if (auto withdrawn = offers_.extract(order.name)) {
+    before = std::move(withdrawn.mapped());
+  }
+  if (!order.listed) return {};
   SetEntry entry{service_key(order.name), {}};
   if (order.handler) entry.value = Bytes{};
   options_.write_entry(std::move(entry));
+  return {};
 }
 
 // Asking.
@@ -232,8 +241,8 @@ void Calls::on_reply(const NodeId& from, std::uint64_t call, const ReplyHeader& 
   if (it == pending_.end() || it->second.at != from) return;
   Pending& pending = it->second;
   // What a handler says is the answer, an error too, and so is a named node's refusal.
-  const bool lost = pending.request.may_repeat && reply.error.code == ErrorCode::unavailable;
-  if (reply.ok || pending.request.to || !(reply.not_run || lost)) {
+  const bool again = reply.not_run || (reply.lost && pending.request.may_repeat);
+  if (reply.ok || pending.request.to || !again) {
     Ended ended = finish(
         it, reply.ok ? Result<SharedBytes>(std::move(payload)) : Result<SharedBytes>(reply.error));
     lock.unlock();

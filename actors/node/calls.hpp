@@ -57,7 +57,8 @@ class Calls : public std::enable_shared_from_this<Calls> {
  public:
   explicit Calls(CallsOptions options);
 
-  void publish(const Publish& order);
+  // Fails with resource_exhausted: a listed name too many; cancelled: closed.
+  Result<void> publish(const Publish& order);
   // `done` is told once, on any thread, and perhaps before this returns.
   void start(CallRequest request);
   // The same, and waits. Not on a thread of the link: fails with wrong_state there.
@@ -107,7 +108,7 @@ class Calls : public std::enable_shared_from_this<Calls> {
   void run_handler(const NodeId& from, std::uint64_t call, const CallHeader& header,
                    SharedBytes request);
   void answer(const NodeId& to, std::uint64_t call, Load load, Result<SharedBytes> result,
-              bool not_run = false);
+              bool not_run = false, bool lost = false);
   void on_reply(const NodeId& from, std::uint64_t call, const ReplyHeader& reply,
                 SharedBytes payload);
   const CallsOptions options_;

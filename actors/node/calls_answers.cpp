@@ -9,6 +9,7 @@ namespace {
 struct Outcome {
   Result<SharedBytes> result;
   bool not_run = false;
+  bool lost = false;
 };
 
 Error too_much(Load load) {
@@ -48,9 +49,9 @@ void Calls::run_handler(const NodeId& from, std::uint64_t call, const CallHeader
   const AnswerOnce<Outcome> once(
       [calls = weak_from_this(), from, call, load, place](Outcome outcome) {
         if (const auto here = calls.lock())
-          here->answer(from, call, load, std::move(outcome.result), outcome.not_run);
+          here->answer(from, call, load, std::move(outcome.result), outcome.not_run, outcome.lost);
       },
-      {Error{ErrorCode::unavailable, "what answers '" + name + "' here has ended"}});
+      {Error{ErrorCode::unavailable, "what answers '" + name + "' here has ended"}, false, true});
   CallReply reply = [once](Result<SharedBytes> result) { once({std::move(result)}); };
   const CallHandler& handler = offer->handler;
   if (!offer->pooled) return handler(from, std::move(request), std::move(reply));
@@ -67,9 +68,10 @@ void Calls::run_handler(const NodeId& from, std::uint64_t call, const CallHeader
 }
 
 void Calls::answer(const NodeId& to, std::uint64_t call, Load load, Result<SharedBytes> result,
-                   bool not_run) {
+                   bool not_run, bool lost) {
   if (to == options_.self)
-    return on_reply(to, call, result ? ReplyHeader{} : ReplyHeader{false, result.error(), not_run},
+    return on_reply(to, call,
+                    result ? ReplyHeader{} : ReplyHeader{false, result.error(), not_run, lost},
                     result ? *result : SharedBytes{});
   ReplyHeader header;
   SharedBytes payload;
@@ -85,14 +87,14 @@ void Calls::answer(const NodeId& to, std::uint64_t call, Load load, Result<Share
                      std::move(result->owner), std::move(place)),
                  result->view};
     else
-      result = too_much(load);
+      result = too_much(load).within("the handler has run, but for its answer");
   }
-  if (!result) header = {false, result.error(), not_run};
+  if (!result) header = {false, result.error(), not_run, lost};
   const std::size_t bytes = payload.size();
   const auto sent = options_.link->send_soon(
       to, {transport::Topic::reply, call, encode(header), std::move(payload)});
   if (sent || !header.ok) return;
-  header = {false, sent.error().within("the answer"), false};
+  header = {false, sent.error().within("the answer")};
   if (bytes > transport::kMaxBulkPayloadBytes)
     header.error = {ErrorCode::resource_exhausted,
                     "the answer has " + std::to_string(bytes) +

@@ -97,6 +97,9 @@ Result<void> check_config(const NodeConfig& config) {
   if (config.threads < 0 || config.threads > 1024)
     return Error{ErrorCode::invalid_argument, "threads is " + std::to_string(config.threads) +
                                                   ": 1 to 1024, or 0 for one a core"};
+  if (config.handler_threads == 0 || config.handler_queue == 0)
+    return Error{ErrorCode::invalid_argument,
+                 "handler_threads and handler_queue are at least 1: no call would be answered"};
   if (config.device_timeout <= std::chrono::milliseconds(0))
     return Error{ErrorCode::invalid_argument,
                  "device_timeout is " + std::to_string(config.device_timeout.count()) +

@@ -6,12 +6,14 @@
 //   config.listen = "0.0.0.0:7601";
 //   auto node = gpunode::Node::start(config);
 //   if (!node) { std::cerr << node.error().message() << '\n'; return 1; }
-//   (*node)->publish("square", square);  // Result<std::string> square(std::string_view request)
+//   // Result<std::string> square(std::string_view request); needs the role serve.
+//   if (auto done = (*node)->publish("square", square); !done) return 1;
 //   auto answer = (*node)->call("square", "12", std::chrono::seconds(1));
 //   (*node)->wait();
 //
-// A node installs no signal handlers and reads no command line. Several nodes may live in one
-// process. A model of your own joins training and serving through kernels/model/model.hpp and
+// A node installs no signal handlers and reads no command line. Its threads take signals that were not
+// blocked before start(). Several nodes may live in one process. A child of fork() has no use of them:
+// it calls exec. A model of your own joins training and serving through kernels/model/model.hpp and
 // kernels/model/registry.hpp: register it before the node starts.
 #pragma once
 
@@ -78,9 +80,9 @@ struct NodeConfig {
   // "127.0.0.1:9464", or port 0 for a free one: answers GET /metrics there, for Prometheus. Refused
   // unless it is loopback, as nothing authenticates who reads; empty: not at all.
   std::string metrics = {};
-  // Threads on which published handlers run, and how many calls may wait for one of them; a call
-  // beyond that is refused with resource_exhausted. Raising the first lets more slow handlers run
-  // beside each other, and costs a stack each.
+  // Threads on which published handlers run, and how many calls may wait for one of them, half of
+  // those of one caller; a call beyond that is refused with resource_exhausted. Raising the first
+  // lets more slow handlers run beside each other, and costs a stack each. At least 1.
   std::size_t handler_threads = 8;
   std::size_t handler_queue = 32 * 1024;
   // Answer commands of the gpunode program on <state_directory>/node.sock.
@@ -105,7 +107,9 @@ class Node {
   enum class Run { on_handler_thread, at_once };
   // What this node answers to every node that calls the name. An empty function withdraws the name;
   // calls that run are not waited for. Fails with invalid_argument: a name that is empty, longer
-  // than 256 bytes, or begins as gpunode's own do ("job.", "queue.", "node.", "model/").
+  // than 248 bytes, or begins as gpunode's own do ("job.", "queue.", "node.", "model/");
+  // permission_denied: this node lacks the role serve, which its token has to give;
+  // resource_exhausted: some 500 names are published; cancelled: the node has stopped.
   using Handler = std::function<Result<std::string>(std::string_view request)>;
   virtual Result<void> publish(const std::string& name, Handler handler,
                                Run run = Run::on_handler_thread) = 0;
@@ -114,9 +118,12 @@ class Node {
   enum class Retry { never, where_lost };
   // Calls a published name on a live node that offers it, drawn at random, this one included; on
   // another one if that refuses it before the handler has run. Exactly one answer or error within
-  // `timeout`. Fails with: invalid_argument (over kMaxCallBytes), unavailable, not_found (nobody
-  // offers it), resource_exhausted (too many calls wait there), peer_lost (its node is gone: the
-  // handler may have run), timeout, and whatever the handler fails with.
+  // `timeout`. Fails with: invalid_argument (over kMaxCallBytes), unavailable (no live node has offered
+  // it until then), not_found (who did offers it no more), resource_exhausted (too many calls wait
+  // there, or too many of its answers here unread: the detail says whether the handler has run),
+  // permission_denied (this node lacks the role call), peer_lost (its node is gone: the handler may
+  // have run), timeout, and whatever the handler fails with. Not on a thread that runs a handler at
+  // once: wrong_state; a handler that calls its own node waits for another handler thread.
   virtual Result<std::string> call(const std::string& name, std::string_view request,
                                    std::chrono::milliseconds timeout,
                                    Retry retry = Retry::never) = 0;

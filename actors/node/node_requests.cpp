@@ -100,8 +100,7 @@ Result<void> RunningNode::publish(const std::string& name, Node::Handler handler
       reply(answer ? Result<SharedBytes>(SharedBytes::from(to_bytes(as_bytes(*answer))))
                    : Result<SharedBytes>(answer.error()));
     };
-  calls_->publish(order);
-  return {};
+  return calls_->publish(order);
 }
 
 Result<std::string> RunningNode::call(const std::string& name, std::string_view request,

@@ -51,6 +51,17 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
 void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return take(bytes, static_cast<std::size_t>(alignment));
 }
+// libFuzzer's own, which it gives back by delete.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return take(bytes, 1);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t& nothrow) noexcept {
+  return operator new(bytes, nothrow);
+}
 void operator delete(void* memory) noexcept {
   give(memory);
 }

@@ -187,10 +187,10 @@ TEST_F(CallsTest, of_who_does_not_read_its_answers_get_no_more_of_them) {
 
 TEST_F(CallsTest, that_make_the_node_work_are_refused_beyond_their_rate) {
   int run = 0;
-  calls_->publish({"job.create", [&](const NodeId&, SharedBytes, CallReply reply) {
-                     ++run;
-                     reply(SharedBytes{});
-                   }});
+  publish("job.create", [&](const NodeId&, SharedBytes, CallReply reply) {
+    ++run;
+    reply(SharedBytes{});
+  });
   const int burst = static_cast<int>(limit_of(Load::work).burst);
   for (int call = 0; call <= burst; ++call) {
     hear(peers_[0], transport::Topic::call, 1, CallHeader{"job.create", 1000});

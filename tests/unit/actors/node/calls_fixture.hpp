@@ -122,7 +122,7 @@ class CallsTest : public ::testing::Test {
     hear(to.to, transport::Topic::reply, to.message.stream, header);
   }
   void publish(const std::string& name, CallHandler handler, bool pooled = false) {
-    calls_->publish({name, std::move(handler), false, pooled});
+    ASSERT_TRUE(calls_->publish({name, std::move(handler), false, pooled}));
   }
   // Asks the node for `bytes` of an answer, as a peer does.
   std::optional<Sent> answer_of(std::size_t bytes) {

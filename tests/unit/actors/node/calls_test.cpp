@@ -1,4 +1,5 @@
 // Calls between nodes, from the asking side: who is asked again and who is not, and how each ends.
+#include "runtime/directory/directory_codec.hpp"
 #include "tests/unit/actors/node/calls_fixture.hpp"
 
 namespace gpunode::node {
@@ -94,6 +95,59 @@ TEST_F(CallsTest, whose_node_is_lost_fail_at_once_and_run_once) {
   ASSERT_FALSE(end);
   EXPECT_EQ(end.error().code, ErrorCode::peer_lost);
   EXPECT_TRUE(link_->silent());
+}
+
+TEST_F(CallsTest, that_may_be_repeated_are_for_a_handler_that_was_lost_and_not_for_what_it_says) {
+  auto said = call_name("both", true);
+  reply(*link_->next(), {false, {ErrorCode::unavailable, "it says"}, false, false});
+  ASSERT_TRUE(is_told(said));
+  EXPECT_EQ(said.get().error().detail, "it says");
+  auto lost = call_name("both", true);
+  const auto first = link_->next();
+  ASSERT_TRUE(first);
+  reply(*first, {false, {ErrorCode::unavailable, "has ended"}, false, true});
+  EXPECT_FALSE(is_told(lost));
+  const auto second = link_->next();
+  ASSERT_TRUE(second);
+  EXPECT_NE(second->to, first->to);
+}
+
+TEST_F(CallsTest, whose_handler_ends_without_an_answer_are_told_that_it_was_lost) {
+  publish("forgets", [](const NodeId&, SharedBytes, const CallReply&) {});
+  hear(peers_[0], transport::Topic::call, 5, CallHeader{"forgets", 1000});
+  const auto told = refusal_in(link_->next());
+  ASSERT_TRUE(told);
+  EXPECT_TRUE(told->lost && !told->ok && !told->not_run);
+}
+
+TEST_F(CallsTest, may_be_published_by_what_an_earlier_handler_held) {
+  struct Publishes {
+    std::function<void()> then;
+    ~Publishes() { then(); }
+  };
+  bool ran = false;
+  auto held = std::make_shared<Publishes>([&] {
+    publish("other", [](const NodeId&, SharedBytes, CallReply reply) { reply(SharedBytes{}); });
+    ran = true;
+  });
+  publish("name", [held](const NodeId&, SharedBytes, CallReply reply) { reply(SharedBytes{}); });
+  held.reset();
+  publish("name", nullptr);
+  EXPECT_TRUE(ran);
+}
+
+TEST_F(CallsTest, are_published_under_as_many_names_as_others_can_be_told_of) {
+  EXPECT_TRUE(check_published_name(std::string(kMaxNameBytes, 'n')));
+  EXPECT_FALSE(check_published_name(std::string(kMaxNameBytes + 1, 'n')));
+  EXPECT_LE(service_key(std::string(kMaxNameBytes, 'n')).size(), directory::kMaxKeyBytes);
+  const auto listed = [&](int number) {
+    return calls_->publish({std::to_string(number), [](const auto&...) {}, true, false});
+  };
+  int count = 0;
+  while (count < 2000 && listed(count)) ++count;
+  EXPECT_EQ(listed(count).error().code, ErrorCode::resource_exhausted);
+  EXPECT_LT(static_cast<std::size_t>(count), directory::kMaxKeysPerOwner);
+  EXPECT_TRUE(listed(0)) << "one that it has may be replaced";
 }
 
 TEST_F(CallsTest, that_may_be_repeated_are_until_nobody_is_left) {

@@ -82,8 +82,10 @@ TEST_F(NodeEnd, a_stopped_node_answers_every_call_and_command_at_once) {
     json told = json::parse(node_->command(command, "{}"));
     EXPECT_EQ(told["error"].value("code", ""), "cancelled") << told.dump();
   }
-  EXPECT_TRUE(node_->publish(
-      "late", [](std::string_view) -> Result<std::string> { return std::string(); }));
+  const auto late =
+      node_->publish("late", [](std::string_view) -> Result<std::string> { return std::string(); });
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::cancelled);
 }
 
 TEST_F(NodeEnd, questions_from_many_threads_are_answered_while_the_node_stops) {
@@ -95,8 +97,9 @@ TEST_F(NodeEnd, questions_from_many_threads_are_answered_while_the_node_stops) {
       std::string name = "echo" + std::to_string(i);
       for (bool last = false; !last;) {
         last = stopped;
-        EXPECT_TRUE(node_->publish(
-            name, [](std::string_view text) -> Result<std::string> { return std::string(text); }));
+        const auto published = node_->publish(
+            name, [](std::string_view text) -> Result<std::string> { return std::string(text); });
+        EXPECT_TRUE(published || published.error().code == ErrorCode::cancelled);
         json jobs = json::parse(node_->command(i % 2 ? "jobs" : "models", "{}"));
         bool ok = jobs.value("ok", false);
         EXPECT_TRUE(ok || jobs["error"].value("code", "") == "cancelled") << jobs.dump();
