@@ -1,6 +1,7 @@
 """Wrong command lines and what needs no node: each names its cause and what to try."""
 import json
 import os
+import stat
 import subprocess
 
 import cluster
@@ -75,6 +76,22 @@ class Usage(cluster.ProcessTest):
         self.assertIn(b"standard output", done.stderr)
         closed = subprocess.run(["sh", "-c", f"exec '{program}' version >&- 2>&-"], check=False)
         self.assertEqual(closed.returncode, 0)
+
+    def test_nothing_that_is_no_file_or_a_nodes_own_is_written_over(self):
+        state = self.world.state("home")
+        os.makedirs(state)
+        here = self.world.write("token", "of another node")
+        for command, out, word in (
+                (("checkpoint", "export", "small"), "/dev/null", "is not a file"),
+                (("checkpoint", "export", "small"), self.world.root, "is not a file"),
+                (("checkpoint", "export", "small"), os.path.join(state, "identity.key"),
+                 "state directory"),
+                (("token", "create"), self.world.path("none/token"), "there is no folder"),
+                (("token", "create"), here, "is there already")):
+            self.assert_fails(self.world.run(*command, "--out", out, "--state", state), 1, word)
+        self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
+        with open(here, encoding="ascii") as stream:
+            self.assertEqual(stream.read(), "of another node")
 
     def test_help_json_and_completion_come_from_one_table(self):
         described = self.world.run("help", "--json").json

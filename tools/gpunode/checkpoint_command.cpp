@@ -13,6 +13,7 @@
 #include "runtime/storage/state_directory.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/output_file.hpp"
 #include "tools/gpunode/text.hpp"
 
 namespace gpunode::cli {
@@ -255,6 +256,8 @@ int run_checkpoint_export(const Invocation& invocation) {
   std::string out = invocation.arguments.text("--out");
   if (out.empty())
     return fail(invocation, {ErrorCode::invalid_argument, "--out FILE is missing"}, kUsage);
+  const auto path = output_file(invocation, out);
+  if (!path) return fail(invocation, path.error());
   Shelf shelf(invocation);
   auto list = chosen(invocation, shelf);
   if (!list) return fail(invocation, list.error());
@@ -263,11 +266,10 @@ int run_checkpoint_export(const Invocation& invocation) {
   if (!checkpoint)
     return fail(invocation, set_aside(shelf, newest->key, checkpoint.error())
                                 .within(title_of(json_of(*newest, shelf))));
-  storage::Path path = std::filesystem::absolute(out).lexically_normal();
-  auto written = snapshot::export_weights(shelf.files, *checkpoint, path);
+  auto written = snapshot::export_weights(shelf.files, *checkpoint, *path);
   if (!written) return fail(invocation, set_aside(shelf, newest->key, written.error()));
   warn_of_steps_that_lack(invocation, shelf, newest->key);
-  const json answer = {{"path", path.string()},
+  const json answer = {{"path", path->string()},
                        {"bytes", written->size_bytes},
                        {"sha256", written->sha256.text()},
                        {"job", newest->key.job.text()},

@@ -6,6 +6,7 @@
 #include "runtime/storage/posix_file_system.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/output_file.hpp"
 #include "tools/gpunode/text.hpp"
 
 namespace gpunode::cli {
@@ -23,9 +24,8 @@ std::string advice_of(const nlohmann::json& answer) {
 }
 
 // Moves the token into a file of its own, which nobody else can read.
-Result<void> keep(nlohmann::json& answer, const std::string& out) {
+Result<void> keep(nlohmann::json& answer, const storage::Path& path) {
   storage::PosixFileSystem files;
-  const storage::Path path = std::filesystem::absolute(out).lexically_normal();
   const std::string text = word(answer, "token") + "\n";
   if (auto written = files.write_atomic(path, {as_bytes(text)}); !written) return written;
   answer.erase("token");
@@ -43,14 +43,21 @@ int run_token_create(const Invocation& invocation) {
     return fail(invocation, {ErrorCode::invalid_argument, "--ttl is at least one second"}, kUsage);
   auto uses = invocation.arguments.whole("--uses", 1, 1, 1'000'000);
   if (!uses) return fail(invocation, uses.error(), kUsage);
+  // Looked at before: a token that is made and cannot be written would be good, and nobody's.
+  const std::string out = invocation.arguments.text("--out");
+  const auto path = output_file(invocation, out.empty() ? "token" : out);
+  if (!out.empty() && !path) return fail(invocation, path.error());
+  if (!out.empty() && std::filesystem::exists(*path))
+    return fail(invocation, {ErrorCode::already_exists,
+                             path->string() + " is there already, perhaps with another token: "
+                                              "remove it, or name another file"});
   Answer answer = ask_node(invocation, "token.create",
                            {{"ttl_seconds", seconds},
                             {"uses", *uses},
                             {"roles", invocation.arguments.text("--role")},
                             {"label", invocation.arguments.text("--label")}});
-  const std::string out = invocation.arguments.text("--out");
   if (answer && !out.empty())
-    if (auto kept = keep(answer.body, out); !kept) return fail(invocation, kept.error());
+    if (auto kept = keep(answer.body, *path); !kept) return fail(invocation, kept.error());
   const int told = tell(invocation, answer, [](const nlohmann::json& body) {
     return body.contains("path") ? "" : word(body, "token") + "\n";
   });

@@ -1,0 +1,17 @@
+// Where a command writes what `--out` asks for: never over something that is no file, nor over what a
+// node keeps.
+#pragma once
+
+#include <string>
+
+#include "runtime/base/result.hpp"
+#include "runtime/storage/file_system.hpp"
+#include "tools/gpunode/command.hpp"
+
+namespace gpunode::cli {
+
+// The file's absolute path. Fails with invalid_argument: it is a folder or a device, or lies in the
+// state directory; not_found: its folder is not there.
+Result<storage::Path> output_file(const Invocation& invocation, const std::string& out);
+
+}  // namespace gpunode::cli
