@@ -166,7 +166,8 @@ void order_job(Self* self, const Command& command, const JobId& id, const NodeId
                       : command.name == "job.stop"    ? "job_stopped"
                                                       : "job_resumed";
   audit_job(self, id, event, std::move(more),
-            [command, must_be_logged, actor = job.actor](Result<void> logged) {
+            [command = with_outcome(self, command, id, by), must_be_logged,
+             actor = job.actor](Result<void> logged) {
               if (!logged && must_be_logged) return command.answer(error_json(logged.error()));
               caf::anon_send(actor, command);
             });

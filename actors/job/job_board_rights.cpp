@@ -92,4 +92,22 @@ bool is_proven(Self* self, const JobId& id, const HeardHint& heard) {
   return is_ordered(self, job ? job->spec : of, id, *order).has_value();
 }
 
+Command with_outcome(Self* self, const Command& command, const JobId& id, const NodeId& by) {
+  Command noted = command;
+  noted.answer = [=, board = caf::actor(self), name = command.name,
+                  answer = command.answer](const std::string& text) {
+    if (const nlohmann::json told = arguments_of(text); !told.value("ok", false))
+      caf::anon_send(board, Request{[=] {
+                       if (self->state.jobs.contains(id))
+                         audit_job(self, id, "job_order_refused",
+                                   {{"order", name},
+                                    {"asked_at", by.text()},
+                                    {"reason", told["error"].value("detail", "")}},
+                                   [](const auto&) {});
+                     }});
+    answer(text);
+  };
+  return noted;
+}
+
 }  // namespace gpunode::jobs::board

@@ -266,6 +266,8 @@ void note_in_audit(Self* self, const std::string& event,
 void audit_job(Self* self, const JobId& id, const std::string& event,
                std::vector<std::pair<std::string, std::string>> more,
                std::function<void(Result<void>)> done);
+// An order is in the audit log before it is carried out; by this, afterwards, that it was refused.
+Command with_outcome(Self* self, const Command& command, const JobId& id, const NodeId& by);
 
 // The directory's key of a node's hint about a job.
 std::string hint_key(const JobId& id);
