@@ -1,6 +1,6 @@
 // How this machine fares: samples host and GPUs every two seconds, writes the figures into this node's
-// part of the directory for everybody to see, every half minute or as a device fails, and says once what is missing (no GPU, no driver).
-// Its verdicts on GPUs go to whoever drains devices.
+// part of the directory for everybody to see, every half minute or as a device fails, and says once
+// what is missing (no GPU, no driver). Its verdicts on GPUs go to whoever drains devices.
 // Blocking reads of /proc and NVML happen on its own thread.
 #pragma once
 

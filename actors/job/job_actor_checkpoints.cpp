@@ -201,8 +201,7 @@ void note_anew(Self* self, const view::View& view) {
   for (const DamagedCheckpoint& one : state.damaged) newest = std::max(newest, one.name.step);
   warn(self, "the job begins anew from step 0, although this node has had " +
                  std::to_string(state.damaged.size()) + " checkpoints of it, up to step " +
-                 std::to_string(newest) +
-                 ": they are set aside, and `gpunode job show` says why");
+                 std::to_string(newest) + ": they are set aside, and `gpunode job show` says why");
 }
 
 void on_checkpoint(Self* self, const CheckpointWritten& written) {

@@ -23,7 +23,7 @@ namespace {
 
 struct TellNow {};    // a quorum has the job, and the rest has had its time
 struct TellWaits {};  // likewise, in the queue
-struct NoMore {     // nodes say whether they are fit, if this is still how many have
+struct NoMore {       // nodes say whether they are fit, if this is still how many have
   std::size_t answers = 0;
 };
 

@@ -67,7 +67,8 @@ void ViewNews::tell_newest(const NodeId& to, Actions& out) {
   if (peer.told != Time{} && job_.now < peer.told + kTellEvery) return;
   peer.told = job_.now;
   const view::ViewChain& chain = job_.agreement.votes().chain;
-  const auto first = chain.end() - static_cast<std::ptrdiff_t>(std::min(chain.size(), view::kKeptWhole + 1));
+  const auto first =
+      chain.end() - static_cast<std::ptrdiff_t>(std::min(chain.size(), view::kKeptWhole + 1));
   job_.send(to, notice_of({first, chain.end()}), out);
 }
 
