@@ -16,8 +16,8 @@
 #include "actors/mailbox.hpp"
 #include "actors/messages.hpp"
 #include "kernels/model/model_code.hpp"
-#include "runtime/base/background.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/base/low_priority.hpp"
 
 namespace gpunode::compute {
 namespace {
@@ -100,7 +100,7 @@ void tell_what_is_left_out(Trainer::Options& options) {
 // Makes the trainer ready on this thread and tells the job who it is.
 void prepare(Self* self, Trainer::Options options) {
   // On the CPU; a thread that feeds another device takes little, and must not be late.
-  if (options.devices.front()->backend().capabilities().host_accessible) enter_background();
+  if (options.devices.front()->backend().capabilities().host_accessible) take_low_priority();
   if (options.check_data)
     if (auto same = options.check_data(); !same) return fail(self, same.error());
   const model::Model& model = *options.model;

@@ -32,9 +32,8 @@ struct State {
   HealthOptions options;
   VerdictPolicy policy;
   std::optional<HealthMetrics> metrics;
-  json told_at_once;  // what was told last of that kind
+  json told_at_once;  // what was told last of that kind; null: nothing yet
   Time next_told{};
-  bool is_first = true;  // of which there are no rates yet
 };
 using Self = caf::stateful_actor<State>;
 
@@ -111,7 +110,8 @@ void tell(Self* self, Time now, const probe::HostSample& host,
     at_once["drained"].push_back({{"subject", verdict.subject}, {"reason", verdict.reason}});
   for (const probe::GpuSample& gpu : gpus) at_once["lost"].push_back(gpu.lost);
   if (at_once == state.told_at_once && now < state.next_told) return;
-  state.next_told = now + (std::exchange(state.is_first, false) ? kSampleEvery : kTellEvery);
+  const bool is_first = state.told_at_once.is_null();  // there are no rates in it yet
+  state.next_told = now + (is_first ? kSampleEvery : kTellEvery);
   json out = {{"host", host_json(host)}, {"gpus", json::array()}, {"drained", at_once["drained"]}};
   for (const probe::GpuSample& gpu : gpus) out["gpus"].push_back(gpu_json(gpu));
   state.told_at_once = std::move(at_once);

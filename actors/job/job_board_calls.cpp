@@ -11,8 +11,8 @@
 #include "actors/job/job_note_codec.hpp"
 #include "actors/job/trace_codec.hpp"
 #include "actors/json_answer.hpp"
-#include "runtime/base/background.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/base/low_priority.hpp"
 #include "runtime/probe/host_probe.hpp"
 
 namespace gpunode::jobs::board {
@@ -24,7 +24,7 @@ std::function<Result<void>(SlowWork::Work)> slow_work_of(Self* self, const NodeI
     if (!starts) return starts.error();
     if (*starts)
       system->spawn<caf::detached>([slow] {
-        enter_background();
+        take_low_priority();
         slow->serve();
       });
     return {};

@@ -97,14 +97,16 @@ Command with_outcome(Self* self, const Command& command, const JobId& id, const 
   noted.answer = [=, board = caf::actor(self), name = command.name,
                   answer = command.answer](const std::string& text) {
     if (const nlohmann::json told = arguments_of(text); !told.value("ok", false))
-      caf::anon_send(board, Request{[=] {
-                       if (self->state.jobs.contains(id))
-                         audit_job(self, id, "job_order_refused",
-                                   {{"order", name},
-                                    {"asked_at", by.text()},
-                                    {"reason", told["error"].value("detail", "")}},
-                                   [](const auto&) {});
-                     }});
+      caf::anon_send(
+          board, Request{[=] {
+            if (self->state.jobs.contains(id))
+              audit_job(
+                  self, id, "job_order_refused",
+                  {{"order", name},
+                   {"asked_at", by.text()},
+                   {"reason", told.value("error", nlohmann::json::object()).value("detail", "")}},
+                  [](const auto&) {});
+          }});
     answer(text);
   };
   return noted;

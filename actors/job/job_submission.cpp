@@ -21,9 +21,8 @@
 namespace gpunode::jobs {
 namespace {
 
-struct TellNow {};    // a quorum has the job, and the rest has had its time
-struct TellWaits {};  // likewise, in the queue
-struct NoMore {       // nodes say whether they are fit, if this is still how many have
+struct TellNow {};  // a quorum has the job, or has it in the queue, and the rest has had its time
+struct NoMore {     // nodes say whether they are fit, if this is still how many have
   std::size_t answers = 0;
 };
 
@@ -177,12 +176,12 @@ void on_kept(Self* self, const NodeId& node, const Result<SharedBytes>& answer) 
     state.created_at.push_back(node);
   else
     state.not_created.push_back({node, answer.error().detail});
-  const bool is_kept = state.created_at.size() > state.holders.size() / 2;
-  if (state.created_at.size() + state.not_created.size() < state.holders.size()) {
-    if (is_kept) self->delayed_send(self, kTellWithin, TellWaits{});
+  const std::size_t kept = state.created_at.size(), holders = state.holders.size();
+  if (kept + state.not_created.size() < holders) {
+    if (answer && kept == holders / 2 + 1) self->delayed_send(self, kTellWithin, TellNow{});
     return;
   }
-  if (is_kept) {
+  if (kept > holders / 2) {
     tell_waits(self);
   } else {
     for (const NodeId& node : state.holders) withdraw_from(self, node);
@@ -330,6 +329,12 @@ void tell_started(Self* self) {
   for (const NodeId& node : state.created_at) begin_at(self, node);
 }
 
+void tell_now(Self* self) {
+  if (self->state.holders.empty()) return tell_started(self);
+  tell_waits(self);
+  self->quit();
+}
+
 void tell_when_settled(Self* self) {
   State& state = self->state;
   const std::size_t candidates = state.spec.candidates.size(), created = state.created_at.size();
@@ -375,11 +380,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<SubmissionOptions> options) 
     ask_all(self);
   return {
       [self](const Answer& answer) { answer.then(self, answer.node, answer.answer); },
-      [self](const TellNow&) { tell_started(self); },
-      [self](const TellWaits&) {
-        tell_waits(self);
-        self->quit();
-      },
+      [self](const TellNow&) { tell_now(self); },
       [self](const NoMore& wait) { on_no_more(self, wait.answers); },
       [self](const Agreed& agreed) {
         if (agreed.manifest && !view::decode_order(*agreed.manifest))

@@ -43,38 +43,28 @@ struct CallThreads::Shared : std::enable_shared_from_this<CallThreads::Shared> {
       return {ErrorCode::resource_exhausted,
               "too many calls wait for a handler of this node: ask again later, or another node"};
     }
+    if (idle == 0 && threads < limits.threads && !start_thread() && threads == 0) {
+      if (own.tasks.empty()) waiting.erase(caller);
+      return {ErrorCode::resource_exhausted,
+              "this node can start no thread for a handler: ask again later, or another node"};
+    }
     ++waiting_count;
     waiting_bytes += task.bytes;
     own.bytes += task.bytes;
     own.tasks.push_back(std::move(task));
-    if (idle > 0) {
-      work_changed.notify_one();
-    } else if (threads < limits.threads && !start_thread() && threads == 0) {
-      take_back(caller);
-      return {ErrorCode::resource_exhausted,
-              "this node can start no thread for a handler: ask again later, or another node"};
-    }
+    if (idle > 0) work_changed.notify_one();
     return {};
   }
 
+  // It waits for the lock, and then finds what is added meanwhile. False: those that there are serve it.
   bool start_thread() {
     try {
       std::thread([self = shared_from_this()] { self->serve(); }).detach();
     } catch (const std::system_error&) {
-      return false;  // those that there are serve it
+      return false;
     }
     ++threads;
     return true;
-  }
-
-  // What was added last.
-  void take_back(const NodeId& caller) {
-    const auto line = waiting.find(caller);
-    line->second.bytes -= line->second.tasks.back().bytes;
-    --waiting_count;
-    waiting_bytes -= line->second.tasks.back().bytes;
-    line->second.tasks.pop_back();
-    if (line->second.tasks.empty()) waiting.erase(line);
   }
 
   // The first of the caller whose turn it is.

@@ -14,9 +14,9 @@ constexpr auto kStaleOffers = std::chrono::seconds(3);
 // Who waits looks after its call so often, while nobody works on it, and while somebody does.
 constexpr Duration kLookUnplaced = std::chrono::milliseconds(20);
 constexpr Duration kLookPlaced = std::chrono::milliseconds(200);
+constexpr Duration kShortestLook = std::chrono::milliseconds(1);
 // Of 1024 entries that the directory takes of a node; jobs and its health are others.
 constexpr std::size_t kMostOffers = 512;
-constexpr Duration kShortestLook = std::chrono::milliseconds(1);
 
 thread_local bool on_link = false;
 

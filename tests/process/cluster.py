@@ -4,6 +4,7 @@ Every test has its own folder of state directories, takes free ports on loopback
 with a deadline. Whatever a test started is killed when it ends, also when it fails.
 usage of a test file: <file>.py GPUNODE GPUNODE_FAULTY [unittest arguments]
 """
+import glob
 import json
 import os
 import random
@@ -151,6 +152,14 @@ class World:
                                    start_new_session=True, text=True)
         self.processes.append(process)
         return process
+
+    def audited(self, name, event):
+        """The entries of that kind in a node's audit log, as they lie on its disk."""
+        lines = []
+        for path in glob.glob(os.path.join(self.state(name), "audit", "*.log")):
+            with open(path, encoding="utf-8") as stream:
+                lines += [json.loads(line) for line in stream]
+        return [line for line in lines if line.get("event") == event]
 
     def start(self, name, *words, listen="127.0.0.1:0", **options):
         """Starts a node and waits until it is up."""

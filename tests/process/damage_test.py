@@ -3,7 +3,6 @@ from the newest one that is intact anywhere. Behind what was reported durable it
 person says so.
 """
 import glob
-import json
 import os
 import signal
 import time
@@ -140,11 +139,7 @@ class Damage(training.TrainingTest):
         done = node.ask("job", "resume", "small", "--from", str(step), "--json")
         self.assertEqual(done.code, 0, f"{done}\n{self.told()}")
         self.assertEqual(done.json["base_step"], step)
-        lines = []
-        for path in glob.glob(os.path.join(node.state, "audit", "*.log")):
-            with open(path, encoding="utf-8") as stream:
-                lines += [json.loads(line) for line in stream]
-        found = [line for line in lines if line.get("event") == "job_resumed_from"]
+        found = self.world.audited(node.name, "job_resumed_from")
         self.assertEqual([(line["name"], line["from"], line["why"]) for line in found],
                          [("small", str(step), "a person")])
 

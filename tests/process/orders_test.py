@@ -2,8 +2,6 @@
 
 The result is bit for bit that of an undisturbed run, whatever was ordered on the way.
 """
-import glob
-import json
 
 import cluster
 
@@ -115,22 +113,16 @@ class Stopping(Orders):
         self.assertEqual(line["name"], "small")
         self.assertEqual(self.export(nodes[0], STEPS), digest)
 
-    def audited(self, name, event):
-        lines = []
-        for path in glob.glob(self.world.state(name) + "/audit/*.log"):
-            with open(path, encoding="utf-8") as stream:
-                lines += [json.loads(line) for line in stream]
-        return [line for line in lines if line.get("event") == event]
-
     def recoveries(self, name):
-        return self.audited(name, "job_recovered")
+        return self.world.audited(name, "job_recovered")
 
     def test_an_order_that_is_refused_is_audited_as_such(self):
         nodes = self.start(1)
         self.train(nodes[0], 1)
         self.step(nodes[0], 1)
         self.assert_fails(nodes[0].ask("job", "resume", "small"), 1, "not stopped")
-        refused = cluster.wait_until(lambda: self.audited("a", "job_order_refused"), "it is audited")
+        refused = cluster.wait_until(lambda: self.world.audited("a", "job_order_refused"),
+                                     "it is audited")
         self.assertEqual([line["order"] for line in refused], ["job.resume"])
         self.assertIn("not stopped", refused[0]["reason"])
 

@@ -2,6 +2,7 @@
 // ls` and `token revoke`: what becomes of those that were made here.
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "runtime/storage/posix_file_system.hpp"
 #include "tools/gpunode/answer.hpp"
@@ -21,6 +22,15 @@ std::string advice_of(const nlohmann::json& answer) {
          human_duration(field<double>(answer, "ttl_seconds", -1)) + " and " + std::to_string(uses) +
          (uses == 1 ? " node" : " nodes") + "; keep it secret. There: gpunode join " + address +
          " --token-file FILE\n";
+}
+
+Result<storage::Path> new_file(const Invocation& invocation, const std::string& out) {
+  auto path = output_file(invocation, out);
+  if (path && std::filesystem::exists(*path))
+    return Error{ErrorCode::already_exists, path->string() +
+                                                " is there already, perhaps with another token: "
+                                                "remove it, or name another file"};
+  return path;
 }
 
 // Moves the token into a file of its own, which nobody else can read.
@@ -44,20 +54,19 @@ int run_token_create(const Invocation& invocation) {
   auto uses = invocation.arguments.whole("--uses", 1, 1, 1'000'000);
   if (!uses) return fail(invocation, uses.error(), kUsage);
   // Looked at before: a token that is made and cannot be written would be good, and nobody's.
-  const std::string out = invocation.arguments.text("--out");
-  const auto path = output_file(invocation, out.empty() ? "token" : out);
-  if (!out.empty() && !path) return fail(invocation, path.error());
-  if (!out.empty() && std::filesystem::exists(*path))
-    return fail(invocation, {ErrorCode::already_exists,
-                             path->string() + " is there already, perhaps with another token: "
-                                              "remove it, or name another file"});
+  std::optional<storage::Path> file;
+  if (const std::string out = invocation.arguments.text("--out"); !out.empty()) {
+    auto fresh = new_file(invocation, out);
+    if (!fresh) return fail(invocation, fresh.error());
+    file = std::move(*fresh);
+  }
   Answer answer = ask_node(invocation, "token.create",
                            {{"ttl_seconds", seconds},
                             {"uses", *uses},
                             {"roles", invocation.arguments.text("--role")},
                             {"label", invocation.arguments.text("--label")}});
-  if (answer && !out.empty())
-    if (auto kept = keep(answer.body, *path); !kept) return fail(invocation, kept.error());
+  if (answer && file)
+    if (auto kept = keep(answer.body, *file); !kept) return fail(invocation, kept.error());
   const int told = tell(invocation, answer, [](const nlohmann::json& body) {
     return body.contains("path") ? "" : word(body, "token") + "\n";
   });

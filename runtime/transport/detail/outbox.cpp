@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/base/background.hpp"
+#include "runtime/base/low_priority.hpp"
 
 namespace gpunode::transport::detail {
 
@@ -12,7 +12,7 @@ Result<bool> Outbox::push(const NodeId& to, Message message) {
   if (!open_ && !waits_without_session_)
     return {ErrorCode::unavailable, "no session with node " + to.short_text()};
   const bool at_once = direct_ && open_ && writer_ == Writer::nobody && queue_.empty();
-  if (at_once && !in_background() && direct_(message)) return false;
+  if (at_once && !has_low_priority() && direct_(message)) return false;
   const std::size_t bytes = size_of(message);
   if (queue_.size() >= limits_.messages || (bytes_ > 0 && bytes_ + bytes > limits_.bytes))
     return {ErrorCode::resource_exhausted,

@@ -38,7 +38,7 @@ class Outbox {
   };
 
   // Any thread. True: the lane's thread is to be woken. Where nothing waits and there is a direct
-  // way, the message is gone before this returns, unless from a thread in the background. What equals
+  // way, the message is gone before this returns, unless from a thread of low priority. What equals
   // a message with an order that still waits goes out as that one. Fails with unavailable,
   // resource_exhausted; they name `to`.
   Result<bool> push(const NodeId& to, Message message);
