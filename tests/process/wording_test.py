@@ -126,6 +126,10 @@ class Wording(cluster.ProcessTest):
         node = self.world.start("a")
         path = self.world.write("token", "old")
         os.chmod(path, 0o644)
+        self.assert_fails(node.ask("token", "create", "--out", path), 1, "is there already")
+        with open(path) as file:
+            self.assertEqual(file.read(), "old")
+        os.remove(path)
         made = node.ask("token", "create", "--out", path)
         self.assertEqual((made.code, made.out), (0, ""), str(made))
         self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
