@@ -89,6 +89,11 @@ bool is_proven(Self* self, const JobId& id, const HeardHint& heard) {
   if (!order || order->kind != view::OrderKind::remove) return false;
   job::JobSpec of;  // of one that is not here its name and owner play no part
   of.submitter = order->by;
+  // It is told again and again, and by others than who signed it: no refusal is counted for that.
+  const JobBoardOptions& options = self->state.options;
+  if (!may_order(*options.authority, *options.cluster->read(), heard.hint.name,
+                 (job ? job->spec : of).submitter, order->by))
+    return false;
   return is_ordered(self, job ? job->spec : of, id, *order).has_value();
 }
 

@@ -19,8 +19,6 @@
 #include "actors/node/member_list.hpp"
 #include "actors/node/relay_codec.hpp"
 #include "runtime/base/log.hpp"
-#include "runtime/base/rng.hpp"
-#include "runtime/membership/membership_codec.hpp"
 #include "runtime/security/forgers.hpp"
 #include "runtime/transport/join_socket.hpp"
 
@@ -167,29 +165,6 @@ void look_after_list(Self* self) {
   self->send(state.options.cluster_actor, AdmissionsChanged{{}});
 }
 
-// A frame of a join answer has room for these.
-security::JoinServer::Seeds seeds(const ClusterSnapshot& cluster, const NodeId& own,
-                                  std::optional<NodeId> via, std::size_t most) {
-  std::vector<std::pair<NodeId, const Bytes*>> found;
-  for (const Bytes& record : cluster.records)
-    if (auto member = membership::decode_record(record)) found.emplace_back(member->id, &record);
-  // This node and the one that stands between come first, the others in an order of chance.
-  Rng rng(security::random_nonce());
-  for (std::size_t left = found.size(); left > 1; --left)
-    std::swap(found[left - 1], found[rng.below(left)]);
-  std::ranges::stable_partition(
-      found, [&](const auto& one) { return one.first == own || one.first == via; });
-  if (found.size() > most) found.resize(most);
-  security::JoinServer::Seeds out;
-  std::vector<Bytes> records;
-  for (const auto& [node, record] : found) {
-    out.nodes.push_back(node);
-    records.push_back(*record);
-  }
-  out.records = join_records(records);
-  return out;
-}
-
 // Those who are put out are so on all that is of this node before others are told.
 void take_in(Self* self, security::Credentials added) {
   if (added.empty()) return;
@@ -323,11 +298,18 @@ void on_net(Self* self, const NetMessage& net) {
       auto credentials = security::decode_credentials(bytes);
       if (!credentials) return;
       auto merged = state.options.admissions->merge(*credentials, net.from);
-      if (!merged)
-        return log::warning("admission", "cannot store credentials: " + merged.error().message());
+      if (!merged) return;  // there is a teller: it does not fail
+      if (merged->unstored)
+        log::warning("admission", "cannot store credentials: " + merged->unstored->message());
       if (merged->forged) {
         state.forgers.caught(net.from, now(self));
         state.options.refusals->add(net.from, "a record with a wrong signature");
+      }
+      for (const NodeId& node : merged->restored) {
+        log::warning("admission", name_of(self, node) +
+                                      " is a member again: who put it out had been put out itself");
+        note(self, "node_restored", {{"node", node.text()}});
+        self->send(state.options.cluster_actor, AdmissionsChanged{{}});
       }
       return take_in(self, std::move(merged->added));
     }
@@ -365,7 +347,7 @@ void on_command(Self* self, const Command& command) {
   const auto done = run();
   if (added.admissions.size() > kNews) spread(self, added);  // take_in tells of few alone
   take_in(self, added);
-  if (done && command.name == "keys.rotate") self->delayed_send(self, kHeard, TakeNewKey{});
+  if (!added.link_keys.empty()) self->delayed_send(self, kHeard, TakeNewKey{});
   command.answer(answer_json(done));
 }
 
@@ -378,6 +360,14 @@ void write_audit(Self* self, const AuditNote& entry) {
   if (!logged)
     log::error("admission", "the audit log cannot be written: " + logged.error().message());
   entry.done(logged ? logged : Result<void>(logged.error().within("audit log")));
+}
+
+void on_shut_out(Self* self, const NodeId& by) {
+  log::error("admission", name_of(self, by) +
+                              " lets this node in no more: it was put out of the cluster there. It "
+                              "comes back with a new --state directory and a new token, or by "
+                              "`gpunode cluster refound`");
+  note(self, "shut_out", {{"by", by.text()}});
 }
 
 void on_knock(Self* self, const JoinKnock& knock) {
@@ -399,7 +389,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
       state.options.audit.get(), state.options.name,
       [cluster](const NodeId& node) { return cluster->read()->alive(node); },
       [cluster, own = state.options.identity->id()](std::optional<NodeId> via, std::size_t most) {
-        return seeds(*cluster->read(), own, via, most);
+        return seeds_of(*cluster->read(), own, via, most);
       },
       state.options.dial_too, own_addresses});
   self->delayed_send(self, kTick, Tick{});
@@ -412,6 +402,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
       [self](const LinkChanged& link) {  // a session is up: it may know less than we do
         if (link.lane != transport::Lane::control) return;
         if (link.state == LinkState::reset) self->state.linked.erase(link.peer);
+        if (link.state == LinkState::shut_out) on_shut_out(self, link.peer);
         if (link.state != LinkState::up) return;
         self->state.linked.insert(link.peer);
         greet(self, link.peer);

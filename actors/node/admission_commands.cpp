@@ -53,6 +53,15 @@ std::string name_of(const AdmissionOptions& options, const NodeId& node) {
   return cluster->find(node) || !standing ? cluster->name_of(node) : standing->name();
 }
 
+// How many, and which, as far as there is room.
+std::string ids_of(const std::vector<NodeId>& nodes) {
+  constexpr std::size_t kTold = 32;
+  std::string text = std::to_string(nodes.size());
+  for (std::size_t at = 0; at < std::min(kTold, nodes.size()); ++at)
+    text += (at == 0 ? ": " : ", ") + nodes[at].short_text();
+  return text + (nodes.size() > kTold ? ", ..." : "");
+}
+
 }  // namespace
 
 Result<json> create_token(const AdmissionOptions& options, const json& arguments, WallTime now) {
@@ -116,10 +125,13 @@ Result<json> revoke_token(const AdmissionOptions& options, const json& arguments
     return Error{ErrorCode::not_found, "this node has no open token '" + word +
                                            "': `gpunode token ls` lists those it made; a token is "
                                            "revoked where it was made"};
-  if (found.size() > 1)
-    return Error{
-        ErrorCode::invalid_argument,
-        std::to_string(found.size()) + " tokens are meant by '" + word + "': give more of the id"};
+  if (found.size() > 1) {
+    std::string ids;
+    for (const security::TokenId& id : found)
+      ids += (ids.empty() ? "" : ", ") + to_hex(id).substr(0, 8);
+    return Error{ErrorCode::invalid_argument,
+                 "'" + word + "' may be token " + ids + ": give more of the id"};
+  }
   if (auto done = options.tokens->revoke(found.front()); !done) return done.error();
   const std::string id = to_hex(found.front());
   if (auto noted = note(options, now, "token_revoked", {{"token", id}}); !noted)
@@ -132,15 +144,19 @@ Result<json> revoke_node(const AdmissionOptions& options, const json& arguments,
   const auto node = node_of(options, field<std::string>(arguments, "node", ""));
   if (!node) return node.error();
   const bool with_admitted = field<bool>(arguments, "with_admitted", false);
-  auto revocation = options.admissions->revoke(
-      *options.identity, *node, field<std::string>(arguments, "reason", ""), with_admitted, now);
-  if (!revocation) return revocation.error();
-  const std::size_t kept = revocation->kept.size();
-  added.revocations.push_back(*std::move(revocation));
+  auto done = options.admissions->revoke(*options.identity,
+                                         {*node, field<std::string>(arguments, "reason", ""),
+                                          with_admitted, field<bool>(arguments, "undo", false)},
+                                         now);
+  if (!done) return done.error();
+  added.revocations = std::move(done->orders);
   return json{{"id", node->text()},
               {"name", options.cluster->read()->name_of(*node)},
               {"with_admitted", with_admitted},
-              {"kept", kept}};
+              {"kept", added.revocations.front().kept.size()},
+              {"renewed", added.revocations.size() - 1},
+              {"back", done->back},
+              {"silenced", done->silenced}};
 }
 
 Result<json> rotate_keys(const AdmissionOptions& options, WallTime now,
@@ -193,11 +209,10 @@ Result<json> refound(const AdmissionOptions& options, const json& arguments, Wal
   const auto before = options.admissions->snapshot();
   auto done = options.admissions->refound(*key, order, now);
   if (!done) return done.error();
-  const auto after = options.admissions->snapshot();
   json nodes = json::array();
   const auto tell = [&](const std::vector<NodeId>& which, const char* becomes) {
     for (const NodeId& node : which) {
-      const security::Standing* standing = after->find(node);
+      const security::Standing* standing = done->list->find(node);
       if (!standing) standing = before->find(node);
       if (!standing) continue;
       json admitted_by = json::array();
@@ -221,9 +236,9 @@ Result<json> refound(const AdmissionOptions& options, const json& arguments, Wal
   if (!order.check) {
     added = std::move(done->added);
     if (auto noted = note(options, now, "cluster_refounded",
-                          {{"put_out", std::to_string(done->put_out.size())},
-                           {"dropped", std::to_string(done->dropped.size())},
-                           {"restored", std::to_string(done->restored.size())}});
+                          {{"put_out", ids_of(done->put_out)},
+                           {"dropped", ids_of(done->dropped)},
+                           {"restored", ids_of(done->restored)}});
         !noted)
       return noted.error();
   }

@@ -172,7 +172,9 @@ Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& 
     if (!admissions) return {};
     auto snapshot = admissions->snapshot();
     const NodeId* owner = snapshot->owner_of(security::CurveKey{key});
-    if (!owner || !snapshot->is_member(*owner, clock->wall())) return {};
+    if (!owner) return {};
+    if (snapshot->find(*owner)->revoked) return {transport::KeyVerdict::Answer::revoked, *owner};
+    if (!snapshot->is_member(*owner, clock->wall())) return {};
     return {transport::KeyVerdict::Answer::accepted, *owner};
   };
   auto link = transport::MeshLink::open(std::move(options), std::move(events));

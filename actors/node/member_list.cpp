@@ -1,6 +1,10 @@
 #include "actors/node/member_list.hpp"
 
+#include <algorithm>
+
+#include "runtime/base/rng.hpp"
 #include "runtime/membership/membership_codec.hpp"
+#include "runtime/security/crypto.hpp"
 
 namespace gpunode::node {
 namespace {
@@ -31,6 +35,28 @@ std::vector<membership::MemberRecord> split_records(ByteView bytes) {
     bytes = bytes.subspan(length);
   }
   return records;
+}
+
+security::JoinServer::Seeds seeds_of(const ClusterSnapshot& cluster, const NodeId& own,
+                                     std::optional<NodeId> via, std::size_t most) {
+  std::vector<std::pair<NodeId, const Bytes*>> found;
+  for (const Bytes& record : cluster.records)
+    if (auto member = membership::decode_record(record)) found.emplace_back(member->id, &record);
+  // This node and the one that stands between come first, the others in an order of chance.
+  Rng rng(security::random_nonce());
+  for (std::size_t left = found.size(); left > 1; --left)
+    std::swap(found[left - 1], found[rng.below(left)]);
+  std::ranges::stable_partition(
+      found, [&](const auto& one) { return one.first == own || one.first == via; });
+  if (found.size() > most) found.resize(most);
+  security::JoinServer::Seeds out;
+  std::vector<Bytes> records;
+  for (const auto& [node, record] : found) {
+    out.nodes.push_back(node);
+    records.push_back(*record);
+  }
+  out.records = join_records(records);
+  return out;
 }
 
 }  // namespace gpunode::node

@@ -34,6 +34,7 @@
 #include "actors/node/vote_signer.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cuda/cuda_backend.hpp"
+#include "runtime/base/descriptor.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/base/rng.hpp"
 
@@ -42,6 +43,7 @@ namespace node {
 namespace {
 
 constexpr auto kFirstPeerTimeout = std::chrono::seconds(10);
+constexpr std::size_t kDescriptors = 96;
 
 Result<std::unique_ptr<ops::Backend>> usable_gpu(int ordinal) {
   auto gpu = cuda::open_backend(ordinal);
@@ -128,6 +130,12 @@ class NodeFace final : public Node {
 }  // namespace
 
 Result<void> RunningNode::start_parts(const AddDevices& add_devices) {
+  // What it opens to begin with; without them libzmq ends the process.
+  if (const std::size_t free = free_descriptors(kDescriptors); free < kDescriptors)
+    return {ErrorCode::resource_exhausted,
+            "this process may open " + std::to_string(free) +
+                " more files and sockets, and a node needs " + std::to_string(kDescriptors) +
+                " to begin with and a few for each peer: raise the limit (ulimit -n 65536)"};
   auto devices = open_devices(config_.device);
   if (!devices) return devices.error();
   devices_ = *std::move(devices);

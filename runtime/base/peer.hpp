@@ -17,9 +17,10 @@ constexpr std::string_view to_string(PeerHealth health) {
 }
 
 enum class LinkState : std::uint8_t {
-  up,      // a session to the peer is open
-  reset,   // the session broke, or on bulk could not be opened; what was in flight is lost
-  refused  // dialling again was answered by a refusal, not by silence: nothing listens there
+  up,       // a session to the peer is open
+  reset,    // the session broke, or on bulk could not be opened; what was in flight is lost
+  refused,  // dialling again was answered by a refusal, not by silence: nothing listens there
+  shut_out  // it answers that this node was put out of the cluster
 };
 
 }  // namespace gpunode

@@ -16,7 +16,7 @@ Result<void> JobCore::State::take_order(const view::SignedOrder& order, Actions&
       if (job.view().stopped) return {};
       break;
     case view::OrderKind::resume:
-      if (!job.view().stopped) return bad("the job is not stopped");
+      if (!job.view().stopped) return bad("the job is not stopped: it goes on by itself");
       break;
     case view::OrderKind::resume_from:
       if (job.member && job.state_ready && !job.through)

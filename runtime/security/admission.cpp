@@ -133,46 +133,95 @@ Result<Admission> Admissions::admit(const Identity& issuer, Admission record,
   if (link_key.node != record.node || !link_key.is_genuine(record.sign_key))
     return {ErrorCode::invalid_argument, "the link key of " + record.node.short_text() +
                                              " is not signed by the node and by itself"};
-  if (judged.verdict == Verdict::good) insert(record);
-  if (judge(link_key).verdict == Verdict::good) insert(link_key);
-  publish();
-  if (auto stored = store(); !stored) return stored.error();
+  Credentials added;
+  if (judged.verdict == Verdict::good) added.admissions.push_back(record);
+  const auto known = link_keys_.find(record.node);
+  if (known == link_keys_.end() || known->second.first.epoch < link_key.epoch)
+    added.link_keys.push_back(link_key);
+  if (auto done = add(added); !done) return done.error();
   return record;
 }
 
-Result<Revocation> Admissions::revoke(const Identity& issuer, const NodeId& node,
-                                      std::string reason, bool with_admitted, WallTime now) {
+// What is ordered or admitted here is on disk before it counts: where it cannot be, nothing has happened.
+Result<void> Admissions::add(const Credentials& made) {
+  if (record_ && news_.size() > kLimitOfNews)
+    if (auto stored = store_all(); !stored) return stored.error();
+  if (record_) {
+    Credentials news = news_;
+    news.add(made);
+    auto stored = news_record_->store(encode_credentials(news));
+    if (!stored) return stored.error().within("the list of admitted nodes");
+  }
+  for (const Revocation& one : made.revocations) insert(one);
+  for (const Admission& one : made.admissions) insert(one);
+  for (const LinkKey& one : made.link_keys) insert(one);
+  publish();
+  restored_.clear();
+  dirty_ = false;
+  return {};
+}
+
+Result<Admissions::PutOut> Admissions::revoke(const Identity& issuer, const RevokeOrder& wanted,
+                                              WallTime now) {
   const auto list = snapshot();
-  if (!list->find(node)) return {ErrorCode::not_found, "no such node was ever admitted"};
-  if (node == issuer.id())
+  if (!list->find(wanted.node)) return {ErrorCode::not_found, "no such node was ever admitted"};
+  if (wanted.node == issuer.id())
     return {ErrorCode::invalid_argument,
             "a node does not put itself out; `gpunode leave` ends it, another node revokes it"};
-  Revocation revocation;
-  revocation.cluster = cluster_.id;
-  revocation.node = node;
-  revocation.reason = std::move(reason);
-  revocation.issued = now;
-  if (!with_admitted)
+  Revocation order;
+  order.cluster = cluster_.id;
+  order.node = wanted.node;
+  order.reason = wanted.reason;
+  order.issued = now;
+  if (!wanted.with_admitted)
     list->for_each([&](const NodeId&, const Standing& standing) {
       for (const Admission& one : standing.admissions)
-        if (one.issuer == node) revocation.kept.push_back(one.digest());
+        if (one.issuer == wanted.node) order.kept.push_back(one.digest());
     });
-  std::ranges::sort(revocation.kept);
-  if (revocation.kept.size() > Revocation::kMaxKept)
+  std::ranges::sort(order.kept);
+  if (order.kept.size() > Revocation::kMaxKept)
     return {ErrorCode::resource_exhausted,
-            "it let in " + std::to_string(revocation.kept.size()) +
+            "it let in " + std::to_string(order.kept.size()) +
                 " nodes, more than can be named: put them out with it (--with-admitted)"};
-  revocation.sign(issuer);
-  const Judged judged = judge(revocation);
+  order.sign(issuer);
+  Admissions copy(cluster_);
+  if (auto taken = copy.believe(all()); !taken) return taken.error();
+  auto done = copy.revoke_here(issuer, std::move(order), wanted.undo);
+  if (!done) return done.error();
+  if (auto added = add({{}, {}, done->orders}); !added) return added.error();
+  return done;
+}
+
+// Whom the node that is put out has put out itself, or one that it let in and that goes with it, stays
+// out, unless that is to be undone: by this order's issuer, as their word is void now.
+Result<Admissions::PutOut> Admissions::revoke_here(const Identity& issuer, Revocation order,
+                                                   bool undo) {
+  const auto before = revocations_;
+  const Judged judged = judge(order);
   if (judged.verdict == Verdict::unproven)
     return {ErrorCode::permission_denied,
-            "this node may not put others out; order it on one that "
-            "has the right to operate"};
+            "this node may not put others out; order it on one that has the right to operate"};
   if (judged.is_refused()) return {ErrorCode::invalid_argument, judged.why};
-  if (judged.verdict == Verdict::good) insert(revocation);
-  publish();
-  if (auto stored = store(); !stored) return stored.error();
-  return revocation;
+  if (judged.verdict == Verdict::good) insert(order);
+  PutOut done;
+  done.orders.push_back(order);
+  for (const auto& [node, records] : before) {
+    const auto own = admissions_.find(node);
+    if (revocations_.contains(node) || own == admissions_.end() ||
+        std::ranges::none_of(own->second, &Held::counts))
+      continue;
+    Revocation anew = records.front();
+    anew.issued = order.issued;
+    anew.sign(issuer);
+    if (undo || node == issuer.id() || judge(anew).verdict != Verdict::good) {
+      ++done.back;
+      continue;
+    }
+    insert(anew);
+    done.orders.push_back(std::move(anew));
+  }
+  done.silenced = overrules(done.orders.front());
+  return done;
 }
 
 // Good: signed by a member that may admit, whose own record is here; the founder signs its own.
@@ -190,7 +239,7 @@ Admissions::Judged Admissions::judge(const Admission& admission) const {
     const auto& known = own->second;
     if (std::ranges::any_of(known, [&](const Held& one) {
           return stands_for(one.record, admission) &&
-                 (one.record == admission || vouched_for(one.record, &Held::counts));
+                 (one.record == admission || vouched_for(one.record));
         }))
       return {Verdict::known};
     if (known.size() >= kLimitPerNode && !is_recovery(admission.issuer))
@@ -204,12 +253,9 @@ Admissions::Judged Admissions::judge(const Admission& admission) const {
   if (believes_) return {Verdict::good};
   const SignKey* key = founds ? &admission.sign_key : key_of(admission.issuer);
   if (!key) return {Verdict::unproven};
-  if (!founds && !vouched_for(admission, &Held::counts))
-    return bad("is by a node that was put out");
+  if (!founds && !vouched_for(admission)) return bad("is by a node that was put out");
   // The right may arrive later; until then the signature is worth no time.
-  if (!founds &&
-      !held(admission.issuer, kRightAdmit | admission.rights, admission.issued, &Held::ever))
-    return {Verdict::unproven};
+  if (!founds && depth_of(admission) == Held::kNowhere) return {Verdict::unproven};
   if (!verify(*key, kPurpose, admission.signed_bytes(), admission.signature))
     return {Verdict::forged, bad("has a wrong signature").why};
   return {Verdict::good};
@@ -227,9 +273,8 @@ Admissions::Judged Admissions::judge(const LinkKey& link_key) const {
   return {Verdict::good};
 }
 
-// Whoever may operate puts others out, also one that is put out itself: of two at once both stand,
-// and whoever is out has nobody to tell a later one to. Of a node that is not known here, too: it is
-// to stay out when its admission comes from elsewhere.
+// Whoever may operate puts others out, unless one senior to it has put it out itself. Of a node that is
+// not known here, too: it is to stay out when its admission comes from elsewhere.
 Admissions::Judged Admissions::judge(const Revocation& revocation) const {
   const auto bad = [&](std::string_view reason) {
     return Judged{Verdict::bad,
@@ -241,8 +286,6 @@ Admissions::Judged Admissions::judge(const Revocation& revocation) const {
   if (!std::ranges::is_sorted(revocation.kept)) return bad("names records out of their order");
   if (revocation.node == revocation.issuer) return bad("is by the node itself");
   if (is_recovery(revocation.node)) return bad("is of the recovery key");
-  if (is_disowned(revocation.issuer) && !believes_)
-    return bad("is by a node that the recovery key put out");
   const bool recovers = is_recovery(revocation.issuer);
   const auto own = revocations_.find(revocation.node);
   if (own != revocations_.end()) {
@@ -261,8 +304,11 @@ Admissions::Judged Admissions::judge(const Revocation& revocation) const {
     return bad("does not fit; a node puts out at most 4096 and all of them 65536");
   const SignKey* key = key_of(revocation.issuer);
   if (!key) return {Verdict::unproven};
-  if (!held(revocation.issuer, kRightOperate, revocation.issued, &Held::ever))
-    return {Verdict::unproven};
+  if (!recovers) {
+    const Held* seat = seat_of(revocation.issuer, kRightOperate, revocation.issued);
+    if (!seat) return {Verdict::unproven};
+    if (is_overruled(revocation, *seat)) return bad("is by a node that one senior to it put out");
+  }
   if (!verify(*key, kRevocationPurpose, revocation.signed_bytes(), revocation.signature))
     return {Verdict::forged, bad("has a wrong signature").why};
   return {Verdict::good};
@@ -282,9 +328,12 @@ void Admissions::insert(const Admission& admission) {
     --admitted_by_[one.record.issuer];
     return true;
   });
-  Held added{admission, leads_back(admission, &Held::ever), leads_back(admission, &Held::counts)};
+  Held added{admission};
+  added.depth = depth_of(admission);
+  added.counts = leads_back(admission);
   arrived_.insert(admission.node);
-  const bool changes_others = admitted_by_.contains(admission.node);
+  const bool changes_others =
+      admitted_by_.contains(admission.node) || revoked_by_.contains(admission.node);
   records.push_back(std::move(added));
   count_ += 1 - covered;
   ++admitted_by_[admission.issuer];
@@ -316,67 +365,10 @@ void Admissions::insert(const Revocation& revocation) {
   changed_.insert(revocation.node);
   news_.revocations.push_back(revocation);
   dirty_ = true;
-  if (believes_) return;
-  if (is_recovery(revocation.issuer)) {
-    settle_all(&Held::ever);
-    drop_void_revocations();
-  }
-  settle_all(&Held::counts);
-}
-
-// Whether the word of its issuer counts: it is not put out, or was so with the remark that this
-// record stands. For `ever` the recovery key's word alone makes void.
-bool Admissions::vouched_for(const Admission& record, bool Held::*how) const {
-  const auto revoked = revocations_.find(record.issuer);
-  if (revoked == revocations_.end()) return true;
-  const auto digest = record.digest();
-  return std::ranges::all_of(revoked->second, [&](const Revocation& one) {
-    return (how == &Held::ever && !is_recovery(one.issuer)) ||
-           std::ranges::binary_search(one.kept, digest);
-  });
-}
-
-// Whether one of its admissions held these rights at that time. `ever`: put out since or not, as what
-// was heard first must not decide; whom the recovery key put out had none.
-bool Admissions::held(const NodeId& node, Rights rights, WallTime when, bool Held::*how) const {
-  if (is_recovery(node)) return true;
-  const auto found = admissions_.find(node);
-  return found != admissions_.end() && std::ranges::any_of(found->second, [&](const Held& own) {
-           return own.*how && (own.record.rights & rights) == rights && !own.record.expired(when);
-         });
-}
-
-// Whether the word of its issuer counts, as far as that is settled.
-bool Admissions::leads_back(const Admission& record, bool Held::*how) const {
-  if (record.node == record.issuer) return true;  // the founder: no other passes judge()
-  if (!vouched_for(record, how)) return false;
-  return held(record.issuer, kRightAdmit | record.rights, record.issued, how);
-}
-
-// From the founder and the recovery key on, along those that may admit.
-void Admissions::settle_all() {
-  settle_all(&Held::ever);
-  settle_all(&Held::counts);
-}
-
-void Admissions::settle_all(bool Held::*how) {
-  std::unordered_map<NodeId, std::vector<Held*>> by_issuer;
-  std::set<NodeId> open;
-  for (auto& [node, records] : admissions_)
-    for (Held& one : records) {
-      by_issuer[one.record.issuer].push_back(&one);
-      one.*how = node == one.record.issuer || is_recovery(one.record.issuer);
-      if (one.*how) open.insert(node);
-      changed_.insert(node);
-    }
-  while (!open.empty()) {
-    const NodeId issuer = open.extract(open.begin()).value();
-    for (Held* one : by_issuer[issuer])
-      if (!(one->*how) && leads_back(one->record, how)) {
-        one->*how = true;
-        open.insert(one->record.node);
-      }
-  }
+  // Of one that has signed nothing nobody else's standing hangs on it.
+  const bool signs =
+      admitted_by_.contains(revocation.node) || revoked_by_.contains(revocation.node);
+  if (signs && !believes_) settle_all();
 }
 
 }  // namespace gpunode::security

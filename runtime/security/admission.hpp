@@ -14,6 +14,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -48,8 +49,9 @@ struct Admission {
   std::array<std::byte, 32> digest() const;
 };
 
-// Puts a node out for good, by one that may operate. Two that put each other out are both out. By the
-// recovery key: all that it has put out itself are back, too, and of several the newest counts.
+// Puts a node out for good, by one that may operate. Two that put each other out are both out; else
+// what one orders that a senior has put out is void (admission_settle.cpp). By the recovery key: of
+// several the newest counts.
 struct Revocation {
   static constexpr std::size_t kMaxReasonBytes = 128;
   static constexpr std::size_t kMaxKept = 4096;
@@ -156,6 +158,7 @@ class Admissions {
   static constexpr std::size_t kLimit = 65536;          // of each kind
   static constexpr std::size_t kLimitPerNode = 8;       // admissions, and revocations, of one node
   static constexpr std::size_t kLimitPerIssuer = 4096;  // revocations by one node
+  static constexpr std::size_t kLimitOfNews = 256;      // then all is written anew
   // Who was not seen for so long is forgotten, and comes back by a new token only.
   static constexpr std::chrono::hours kForgotten{24 * 30};
 
@@ -177,11 +180,24 @@ class Admissions {
   // grants), invalid_argument (keys do not match the id), resource_exhausted, io_error.
   Result<Admission> admit(const Identity& issuer, Admission record, const LinkKey& link_key);
 
-  // Puts `node` out; those that it let in stay, unless `with_admitted`. Durable when this returns.
-  // Fails with permission_denied (the issuer may not operate), not_found, invalid_argument (the
-  // issuer itself), resource_exhausted, io_error.
-  Result<Revocation> revoke(const Identity& issuer, const NodeId& node, std::string reason,
-                            bool with_admitted, WallTime now);
+  struct RevokeOrder {
+    NodeId node;
+    std::string reason = {};
+    bool with_admitted = false;  // those that it let in are out, too
+    bool undo = false;           // those that it had put out are back
+  };
+  struct PutOut {
+    // Of the node; then, anew by this issuer, of members that are out by its word or by the word of one
+    // that goes with it, which is void now.
+    std::vector<Revocation> orders;
+    std::size_t back = 0;  // such members that are not out any more
+    // What the node orders from now on counts for nobody: it is not senior to the issuer.
+    bool silenced = false;
+  };
+  // Durable when this returns, and nothing has happened where it fails: with permission_denied (the
+  // issuer may not operate), not_found, invalid_argument (the issuer itself), resource_exhausted,
+  // disk_full, io_error.
+  Result<PutOut> revoke(const Identity& issuer, const RevokeOrder& order, WallTime now);
 
   // What a new start from the recovery key makes of the list.
   struct Refounding {
@@ -190,11 +206,13 @@ class Admissions {
     std::vector<NodeId> dropped;   // members until now, whom those had let in
     std::vector<NodeId> restored;  // whom those had put out
     std::vector<NodeId> members;   // from now on, this one and the restored ones among them
+    std::shared_ptr<const AdmissionSnapshot> list;  // as it is then
   };
   // Gives `self` all rights by the recovery key's word, which needs nobody else's, and puts out
   // `without`, whatever rights they had: whom they put out is back; whom they let in stays unless
-  // `with_admitted`. Durable when this returns. `check`: only tells. Fails with permission_denied (the
-  // key is not this cluster's), invalid_argument (`self` is to be put out), not_found, io_error.
+  // `with_admitted`. Durable when this returns. `check`: only tells. Nothing has happened where it
+  // fails: with permission_denied (the key is not this cluster's), invalid_argument (`self` is to be put
+  // out), not_found, disk_full, io_error.
   struct RefoundOrder {
     NodeId self;
     SignKey sign_key;  // of self
@@ -213,10 +231,14 @@ class Admissions {
     // A signature was wrong. Nobody passes such a record on who checks what it hears: what came after
     // it was not looked at, and its teller need not be heard for a while.
     bool forged = false;
+    // Who is not put out any more, as one without a word had ordered it.
+    std::vector<NodeId> restored;
+    // What a `teller` said counts, and is not on disk yet, though somebody was put out by it.
+    std::optional<Error> unstored;
   };
   // Adds what verifies, in any order; durable when this returns, but for what a `teller` says of who came
   // in, which is so at the next store(). What is not proven yet waits, within bounds for each teller.
-  // Fails only as storing does.
+  // Without a teller fails as storing does.
   Result<Merge> merge(const Credentials& credentials, const NodeId& teller = {});
   // Makes durable what is not yet. Fails with io_error; it is tried again then.
   Result<void> store();
@@ -250,34 +272,49 @@ class Admissions {
     std::string why = {};
     bool is_refused() const { return verdict == Verdict::bad || verdict == Verdict::forged; }
   };
-  // An admission, and whether it leads back to the founder: if nobody had been put out, and so.
+  // An admission, and whether it leads back to the founder or the recovery key.
   struct Held {
+    static constexpr std::uint32_t kNowhere = ~0u;
     Admission record;
-    bool ever = false;
-    bool counts = false;
+    std::uint32_t depth =
+        kNowhere;         // in admissions from there on, if only seniors had put anyone out
+    bool counts = false;  // now
+    bool is_senior_to(const Held& other) const {
+      return std::tie(depth, record.issued, record.signature) <
+             std::tie(other.depth, other.record.issued, other.record.signature);
+    }
+    bool gives(Rights rights, WallTime when) const {
+      return (record.rights & rights) == rights && !record.expired(when);
+    }
   };
   Judged judge(const Admission& admission) const;
   Judged judge(const LinkKey& link_key) const;
   Judged judge(const Revocation& revocation) const;
   const SignKey* key_of(const NodeId& issuer) const;
-  bool held(const NodeId& node, Rights rights, WallTime when, bool Held::*how) const;
-  bool vouched_for(const Admission& record, bool Held::*how) const;
+  const Held* seat_of(const NodeId& node, Rights rights, WallTime when) const;
+  std::vector<const Revocation*> orders_over(const Held& seat) const;
+  bool is_overruled(const Revocation& order, const Held& seat) const;
+  bool overrules(const Revocation& order) const;
+  std::uint32_t depth_of(const Admission& record) const;
+  bool vouched_for(const Admission& record) const;
+  bool leads_back(const Admission& record) const;
   bool is_recovery(const NodeId& issuer) const {
     return cluster_.has_recovery() && issuer == cluster_.recovery_id();
   }
-  // Put out by the recovery key: what it puts out itself is void.
-  bool is_disowned(const NodeId& node) const;
+  void settle_all();
+  std::set<Signature> settle_seniority();
+  void settle_counts();
   template <class Void>
   void drop_revocations(Void is_void);
-  void drop_void_revocations();
+  void drop_all_but(const std::set<Signature>& standing);
+  void drop_all_by(const std::set<NodeId>& issuers);
   Result<Merge> believe(const Credentials& stored);
   std::set<NodeId> members(WallTime now) const;
+  Result<PutOut> revoke_here(const Identity& issuer, Revocation order, bool undo);
   Result<Refounding> refound_here(const RecoveryKey& key, const RefoundOrder& order, WallTime now);
   Revocation disown(const RecoveryKey& key, const NodeId& node, const RefoundOrder& order,
                     WallTime now) const;
-  bool leads_back(const Admission& record, bool Held::*how) const;
-  void settle_all();
-  void settle_all(bool Held::*how);
+  Result<void> add(const Credentials& made);
   void insert(const Admission& admission);
   void insert(const LinkKey& link_key);
   void insert(const Revocation& revocation);
@@ -305,8 +342,9 @@ class Admissions {
   std::unordered_map<NodeId, std::size_t> admitted_by_;      // how many records
   std::set<NodeId> changed_;                                 // since the snapshot
   std::map<NodeId, std::map<NodeId, Credentials>> waiting_;  // by teller, and for whose admission
-  std::set<NodeId> arrived_;  // who were admitted, since a look at it
-  Credentials news_;          // since record_ was written
+  std::set<NodeId> arrived_;   // who were admitted, since a look at it
+  std::set<NodeId> restored_;  // since a look at it
+  Credentials news_;           // since record_ was written
   std::size_t count_ = 0, revoked_count_ = 0;
   bool dirty_ = false;     // something is not on disk yet
   bool awake_ = false;     // the time that this node was off is accounted for

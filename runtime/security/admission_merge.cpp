@@ -118,9 +118,15 @@ Result<Admissions::Merge> Admissions::merge(const Credentials& credentials, cons
     }
   for (const Sighting& sighting : credentials.sightings) note(sighting);
   publish();
+  for (const NodeId& node : std::exchange(restored_, {}))
+    if (!revocations_.contains(node)) merge.restored.push_back(node);
   // What one is told of who came in, others tell again where it is lost: not a write for each.
-  if (teller != NodeId{} && merge.added.revocations.empty()) return merge;
-  if (auto stored = store(); !stored) return stored.error();
+  const bool heard = teller != NodeId{};
+  if (heard && merge.added.revocations.empty()) return merge;
+  if (auto stored = store(); !stored) {
+    if (!heard) return stored.error();
+    merge.unstored = stored.error();
+  }
   return merge;
 }
 

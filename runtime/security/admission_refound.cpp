@@ -17,37 +17,6 @@ constexpr std::size_t kMostTold = 1024;  // admissions at once; others have them
 
 }  // namespace
 
-bool Admissions::is_disowned(const NodeId& node) const {
-  const auto found = revocations_.find(node);
-  return found != revocations_.end() &&
-         std::ranges::any_of(found->second,
-                             [&](const Revocation& one) { return is_recovery(one.issuer); });
-}
-
-template <class Void>
-void Admissions::drop_revocations(Void is_void) {
-  std::erase_if(news_.revocations, is_void);
-  for (auto at = revocations_.begin(); at != revocations_.end();) {
-    std::erase_if(at->second, [&](const Revocation& one) {
-      if (!is_void(one)) return false;
-      if (const auto by = revoked_by_.find(one.issuer); --by->second == 0) revoked_by_.erase(by);
-      --revoked_count_;
-      changed_.insert(one.node);
-      dirty_ = true;
-      return true;
-    });
-    at = at->second.empty() ? revocations_.erase(at) : std::next(at);
-  }
-}
-
-// Those by whom the recovery key puts out, and by those who had the right from them alone.
-void Admissions::drop_void_revocations() {
-  drop_revocations([this](const Revocation& one) {
-    return !is_recovery(one.issuer) &&
-           (is_disowned(one.issuer) || !held(one.issuer, kRightOperate, one.issued, &Held::ever));
-  });
-}
-
 std::set<NodeId> Admissions::members(WallTime now) const {
   std::set<NodeId> members;
   snapshot()->for_each([&](const NodeId& node, const Standing& standing) {
@@ -84,7 +53,7 @@ Result<Admissions::Refounding> Admissions::refound_here(const RecoveryKey& key,
   const std::set<NodeId> before = members(now);
   const std::set<NodeId> without(order.without.begin(), order.without.end());
   // Whom they put out is back before it is looked at who stands.
-  drop_revocations([&](const Revocation& one) { return without.contains(one.issuer); });
+  drop_all_by(without);
   settle_all();
   Refounding done;
   for (const NodeId& node : without)
@@ -113,13 +82,13 @@ Result<Admissions::Refounding> Admissions::refound_here(const RecoveryKey& key,
       if (one.counts && without.contains(one.record.issuer) &&
           done.added.admissions.size() < kMostTold)
         done.added.admissions.push_back(one.record);
+  done.list = snapshot();
   const std::set<NodeId> after = members(now);
   done.put_out.assign(without.begin(), without.end());
   done.members.assign(after.begin(), after.end());
   std::ranges::set_difference(after, before, std::back_inserter(done.restored));
   std::ranges::set_difference(before, after, std::back_inserter(done.dropped));
   std::erase_if(done.dropped, [&](const NodeId& node) { return without.contains(node); });
-  if (auto stored = store(); !stored) return stored.error();
   return done;
 }
 
@@ -142,7 +111,10 @@ Result<Admissions::Refounding> Admissions::refound(const RecoveryKey& key,
     return {ErrorCode::permission_denied,
             "this node was put out by another one that is to stay: order it on a node that is a "
             "member"};
-  return order.check ? std::move(tried) : refound_here(key, order, now);
+  if (order.check) return tried;
+  if (auto added = add({{tried->added.admissions.front()}, {}, tried->added.revocations}); !added)
+    return added.error();
+  return tried;
 }
 
 }  // namespace gpunode::security

@@ -21,7 +21,6 @@ namespace gpunode::security {
 namespace {
 
 constexpr storage::RecordFormat kFormat{{'G', 'P', 'A', 'D'}, 3};
-constexpr std::size_t kMaxNews = 256;  // then all is written anew
 constexpr std::size_t kRoomy = Admissions::kLimit * 3 / 4;
 constexpr std::chrono::hours kOff{2};      // a longer gap is one in which it did not run
 constexpr std::chrono::hours kLately{24};  // who was seen within is never forgotten
@@ -104,9 +103,7 @@ Result<Admissions::Merge> Admissions::believe(const Credentials& stored) {
   believes_ = true;
   auto merged = merge(stored);
   believes_ = false;
-  settle_all(&Held::ever);
-  drop_void_revocations();
-  settle_all(&Held::counts);
+  settle_all();
   publish();
   return merged;
 }
@@ -288,7 +285,7 @@ Result<std::size_t> Admissions::forget_the_unseen(const NodeId& self, WallTime n
 // What could not be stored stays in the list and is stored with the next change.
 Result<void> Admissions::store() {
   if (!record_ || !dirty_) return {};
-  if (news_.size() > kMaxNews) return store_all();
+  if (news_.size() > kLimitOfNews) return store_all();
   auto stored = news_record_->store(encode_credentials(news_));
   if (!stored) return stored.error().within("the list of admitted nodes");
   dirty_ = false;

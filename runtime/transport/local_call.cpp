@@ -1,6 +1,7 @@
 // The asking end of the local command channel (local_socket.hpp).
 #include <poll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -26,29 +27,37 @@ Error no_answer() {
 
 enum class Wait { reply, gone, late };
 
-// Waits until a reply can be read, the server is gone, or `timeout` is over. A connection that is
+constexpr Duration kSilence = std::chrono::seconds(3);  // then the caller is told
+
+// Waits until a reply can be read, the server is gone, or the timeout is over. A connection that is
 // given up before a word was said, while the socket file takes new ones, is that of a process which
-// is stopped or overloaded.
-Wait wait_for_reply(Socket& socket, Monitor& monitor, const std::string& path, Duration timeout) {
+// is stopped or overloaded. libzmq dials once: CLOSED where it could not, DISCONNECTED where it had.
+Wait wait_for_reply(Socket& socket, Monitor& monitor, const LocalCall& call) {
   SystemClock clock;
-  Time deadline = clock.now() + timeout;
+  const Time begun = clock.now();
+  const auto left_until = [&](Time when) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(when - clock.now()).count() + 1;
+  };
+  bool told = !call.on_silence;
   bool gone = false, met = false;
   for (;;) {
     while (auto event = monitor.next()) {
-      gone |= event->event == ZMQ_EVENT_DISCONNECTED;
+      gone |= event->event == ZMQ_EVENT_DISCONNECTED || event->event == ZMQ_EVENT_CLOSED;
       met |= event->event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
     }
     if (socket.events() & ZMQ_POLLIN) return Wait::reply;  // before `gone`: it came earlier
-    if (gone) return !met && try_local(path) == 0 ? Wait::late : Wait::gone;
-    int left_ms = -1;
-    if (timeout > Duration::zero()) {
-      auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - clock.now());
-      if (left.count() <= 0) return Wait::late;
-      left_ms = static_cast<int>(std::min<long long>(left.count() + 1, 60'000));
+    if (gone) return !met && try_local(call.path) == 0 ? Wait::late : Wait::gone;
+    const bool ends = call.timeout > Duration::zero();
+    if (ends && clock.now() >= begun + call.timeout) return Wait::late;
+    if (!told && clock.now() >= begun + kSilence) {
+      told = true;
+      call.on_silence();
     }
+    long long left_ms = ends ? left_until(begun + call.timeout) : 60'000;
+    if (!told) left_ms = std::min<long long>(left_ms, left_until(begun + kSilence));
     if (monitor.events() & ZMQ_POLLIN) continue;
     pollfd waiting[2] = {{socket.fd(), POLLIN, 0}, {monitor.fd(), POLLIN, 0}};
-    ::poll(waiting, 2, left_ms);
+    ::poll(waiting, 2, static_cast<int>(std::clamp<long long>(left_ms, 1, 60'000)));
   }
 }
 
@@ -78,7 +87,7 @@ Result<std::string> call_local(const LocalCall& call) {
     if (socket.send(request) != Sent::yes)
       return try_local(call.path) == 0 ? no_answer() : no_node(call.path);
     for (;;) {
-      const Wait waited = wait_for_reply(socket, monitor, call.path, call.timeout);
+      const Wait waited = wait_for_reply(socket, monitor, call);
       if (waited == Wait::late) return no_answer();
       if (waited == Wait::gone)
         return {ErrorCode::peer_lost, "the node ended before it had answered"};

@@ -52,6 +52,8 @@ struct LocalCall {
   std::function<void(const std::string&)> on_partial;
   // Longest silence: the time to the first reply and between two replies. Zero: no limit.
   Duration timeout = std::chrono::seconds(30);
+  // Called on the caller's thread when nothing came for three seconds; may be null.
+  std::function<void()> on_silence = nullptr;
 };
 
 // Sends the request and waits for the final reply. Fails with: unavailable (no node runs there),

@@ -30,7 +30,7 @@ struct KeyVerdict {
   enum class Answer : std::uint8_t {
     accepted,
     unknown,  // perhaps its admission has not reached us yet: it may try again
-    revoked   // never again
+    revoked   // never again, and it is told
   };
   Answer answer = Answer::unknown;
   NodeId node;  // of an accepted key

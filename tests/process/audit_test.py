@@ -31,6 +31,9 @@ class Audit(cluster.ProcessTest):
         self.assertEqual(told["node_revoked"]["reason"], "sold")
         text = first.ask("audit", "show", "--since", "1h").out
         self.assert_says(text, "node_revoked", "reason=sold")
+        unknown = first.ask("audit", "show", "--kind", "revoked")
+        self.assertEqual((unknown.code, unknown.out), (0, ""))
+        self.assert_says(unknown.err, "no entry of kind 'revoked'", "node_revoked")
         verified = first.ask("audit", "verify", "--json").json
         self.assertEqual(verified["entries"], len(self.shown(first)))
         self.assertEqual(verified["rolled_back"], 0)
@@ -47,7 +50,7 @@ class Audit(cluster.ProcessTest):
         with open(path, "w", encoding="utf-8") as stream:
             stream.write(text.replace('"uses":"1"', '"uses":"7"', 1))
         self.assert_fails(first.ask("audit", "verify"), 1, "000001.log:1", "was changed")
-        self.assert_fails(first.ask("audit", "show"), 1, "was changed")
+        self.assert_fails(first.ask("audit", "show"), 1, "was changed", "an entry a line")
         first = self.world.start("first")
         begun, = self.events(first, "audit_begun_anew")
         self.assert_says(begun["fields"]["reason"], "was changed")

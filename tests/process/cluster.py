@@ -365,6 +365,14 @@ class ProcessTest(unittest.TestCase):
             return done.json["sha256"] if done.code == 0 else None
         return wait_until(exported, f"{node.name} has the last checkpoint")
 
+    def nodes(self, node):
+        """Whom it lists, by name."""
+        return {one["name"]: one for one in node.ask("nodes", "--json").json["nodes"]}
+
+    def sees(self, node, health, *names):
+        wait_until(lambda: all(self.nodes(node).get(name, {}).get("health") == health
+                               for name in names), f"{node.name} sees {names} {health}")
+
     def jobs_of(self, node):
         """What it lists, by id."""
         return {line["job"]: line for line in node.ask("jobs", "--json").json["jobs"]}

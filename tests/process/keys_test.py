@@ -7,13 +7,6 @@ import cluster
 
 
 class Keys(cluster.ProcessTest):
-    def nodes(self, node):
-        return {one["name"]: one for one in node.ask("nodes", "--json").json["nodes"]}
-
-    def sees(self, node, health, *names):
-        cluster.wait_until(lambda: all(self.nodes(node).get(name, {}).get("health") == health
-                                       for name in names), f"{node.name} sees {names} {health}")
-
     def three(self, roles="all"):
         first = self.world.start("first")
         second, third = (self.world.start(name, "join", first.join_address, env={

@@ -1,29 +1,21 @@
 """Who may be in the cluster and what it may: tokens that name roles, and nodes that are put out."""
 import json
+import signal
 
 import cluster
 
 
 class Rights(cluster.ProcessTest):
-    def nodes(self, node):
-        return {one["name"]: one for one in node.ask("nodes", "--json").json["nodes"]}
-
     def joined(self, name, through, *flags):
         """A node that joined with a token made with those flags."""
         token = self.world.token(through, *flags)
         return self.world.start(name, "join", through.join_address, env={"GPUNODE_TOKEN": token})
 
-    def sees_alive(self, node, *names):
-        def all_alive():
-            seen = self.nodes(node)
-            return all(name in seen and seen[name]["health"] == "alive" for name in names)
-        cluster.wait_until(all_alive, f"{node.name} sees {names} alive")
-
     def test_a_token_names_what_who_joins_with_it_may(self):
         first = self.world.start("first")
         plain = self.joined("plain", first, "--role", "compute,call")
         ruler = self.joined("ruler", first, "--role", "all")
-        self.sees_alive(first, "plain", "ruler")
+        self.sees(first, "alive", "plain", "ruler")
         roles = {name: one["roles"] for name, one in self.nodes(first).items()}
         self.assertEqual(roles["plain"], "compute, call")
         self.assertEqual(roles["first"], roles["ruler"])
@@ -51,7 +43,7 @@ class Rights(cluster.ProcessTest):
         third = self.world.join("third", first)
         away = self.world.join("away", first)
         for node in (first, second, third):
-            self.sees_alive(node, "first", "second", "third", "away")
+            self.sees(node, "alive", "first", "second", "third", "away")
         away.kill()
         done = second.ask("node", "revoke", "third", "--reason", "sold", "--json")
         self.assertEqual(done.code, 0, str(done))
@@ -65,11 +57,39 @@ class Rights(cluster.ProcessTest):
         third.kill()
         third = self.world.start("third")
         away = self.world.start("away")
-        self.sees_alive(first, "away")
+        self.sees(first, "alive", "away")
         # Who was away may have heard of the end of the third before it heard of the third.
         cluster.wait_until(lambda: self.nodes(away).get("third", {}).get("health") in
                            (None, "left", "dead"), "who was away knows it, too")
         self.assertEqual(self.nodes(first)["third"]["health"], "left")
+        cluster.wait_until(lambda: "lets this node in no more" in third.said(), "it is told, too")
+        self.assert_says(third.ask("audit", "show").out, "shut_out")
+
+    def test_what_one_that_is_out_orders_at_a_node_that_was_away_is_taken_back(self):
+        first = self.world.start("first")
+        token = self.world.token(first, "--role", "all")
+        second = self.world.start("second", "join", first.join_address,
+                                  env={"GPUNODE_TOKEN": token})
+        third = self.world.join("third", first)
+        away = self.world.join("away", first)
+        for node in (first, second, third, away):
+            self.sees(node, "alive", "first", "second", "third", "away")
+        away.kill()
+        done = first.ask("node", "revoke", "second", "--json").json
+        self.assertTrue(done["silenced"], str(done))
+        self.sees(third, "left", "second")
+        for node in (first, third):
+            node.signal(signal.SIGSTOP)
+        away = self.world.start("away")
+        self.sees(second, "alive", "away")
+        self.assertEqual(second.ask("node", "revoke", "third").code, 0)
+        self.sees(away, "left", "third")
+        for node in (first, third):
+            node.signal(signal.SIGCONT)
+        self.sees(away, "left", "second")
+        self.sees(away, "alive", "first", "third")
+        self.sees(third, "alive", "away")
+        self.assert_says(away.ask("audit", "show", "--kind", "node_restored").out, "node_restored")
 
 
 class Owners(cluster.ProcessTest):

@@ -41,8 +41,13 @@ Answer ask_node(const Invocation& invocation, const std::string& command,
   using nlohmann::json;
   std::string request = json{{"command", command}, {"arguments", arguments}}.dump(
       -1, ' ', false, json::error_handler_t::replace);
+  const auto waits = [&] {
+    if (invocation.json()) return;
+    std::fprintf(stderr, "gpunode: the node has not answered yet: waiting up to %lld s\n",
+                 static_cast<long long>(std::chrono::ceil<std::chrono::seconds>(timeout).count()));
+  };
   auto text = transport::call_local(
-      {invocation.state() + "/node.sock", std::move(request), nullptr, timeout});
+      {invocation.state() + "/node.sock", std::move(request), nullptr, timeout, waits});
   if (!text) return unreachable(invocation, text.error());
   if (!json::accept(*text))
     return failed({ErrorCode::peer_lost, "the node ended before it answered"}, kNoNode);

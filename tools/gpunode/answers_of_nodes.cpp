@@ -140,6 +140,9 @@ id             | text     | | the node that is out
 name           | text     | | its name
 with_admitted  | truth    | | whether those that it let in are out with it
 kept           | whole    | | how many of them stay
+renewed        | whole    | | how many that it had put out are out by this node's word now
+back           | whole    | | how many that it had put out are members again
+silenced       | truth    | | whether what it orders from now on counts for nobody
 
 = keys rotate
 epoch          | whole    | | which key of the node it is; the first was 1

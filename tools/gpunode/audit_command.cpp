@@ -1,6 +1,7 @@
 // `audit show` and `audit verify`: what a node's audit log holds, and whether it is whole. Both read
 // the state directory and need no node.
 #include <filesystem>
+#include <set>
 
 #include "runtime/base/clock.hpp"
 #include "runtime/security/audit_chain.hpp"
@@ -71,13 +72,25 @@ int run_audit_show(const Invocation& invocation) {
   std::string from;
   if (invocation.arguments.has("--since"))
     from = utc_text(std::chrono::system_clock::now() - *since, "%Y-%m-%dT%H:%M:%SZ");
+  std::set<std::string> kinds;
   const auto chain = read_log(invocation, [&](std::string_view line) {
     const json entry = harmless_answer(entry_of(line));
-    if (entry.empty() || word(entry, "time") < from) return;
+    if (entry.empty()) return;
+    kinds.insert(word(entry, "event"));
+    if (word(entry, "time") < from) return;
     if (!kind.empty() && word(entry, "event") != kind) return;
     print(invocation.json() ? text_of(entry) + "\n" : line_of(entry));
   });
+  if (!chain && chain.error().code == ErrorCode::corrupted)
+    return fail(invocation, {ErrorCode::corrupted,
+                             chain.error().detail +
+                                 ". Told is what verifies before it; the file itself is text, an "
+                                 "entry a line, for whoever wants to read what does not verify"});
   if (!chain) return fail(invocation, chain.error());
+  if (kind.empty() || kinds.contains(kind)) return kOk;
+  std::string known;
+  for (const std::string& one : kinds) known += (known.empty() ? "" : ", ") + one;
+  warn("there is no entry of kind '" + kind + "'; there are " + known);
   return kOk;
 }
 

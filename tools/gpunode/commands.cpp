@@ -177,6 +177,7 @@ std::vector<Command> make_commands() {
        {{"NODE", "its name or id, as `gpunode nodes` lists it"}},
        {{"--reason", "TEXT", "for the logs of all nodes"},
         {"--with-admitted", "", "put out whom it let in, too"},
+        {"--undo", "", "whom it had put out is back: it had turned against the others"},
         kState,
         kJson},
        run_node_revoke},

@@ -135,7 +135,8 @@ int run_nodes(const Invocation& invocation) {
 int run_node_revoke(const Invocation& invocation) {
   const json arguments = {{"node", invocation.arguments.text("NODE")},
                           {"reason", invocation.arguments.text("--reason")},
-                          {"with_admitted", invocation.arguments.has("--with-admitted")}};
+                          {"with_admitted", invocation.arguments.has("--with-admitted")},
+                          {"undo", invocation.arguments.has("--undo")}};
   return tell(invocation, ask_node(invocation, "node.revoke", arguments), [](const json& body) {
     const auto kept = field<std::uint64_t>(body, "kept", 0);
     std::string text = word(body, "name") + " (" + word(body, "id").substr(0, 8) +
@@ -144,6 +145,15 @@ int run_node_revoke(const Invocation& invocation) {
       text +=
           std::to_string(kept) +
           " that it let in stay; `gpunode node revoke NODE --with-admitted` puts them out, too\n";
+    if (const auto renewed = field<std::uint64_t>(body, "renewed", 0); renewed > 0)
+      text += std::to_string(renewed) + " that it had put out stay out\n";
+    if (const auto back = field<std::uint64_t>(body, "back", 0); back > 0)
+      text += std::to_string(back) + " that it had put out are members again\n";
+    if (!field<bool>(body, "silenced", true))
+      text +=
+          "it may operate and is senior to this node, so what it orders through nodes that have "
+          "not heard of this still counts: put it out on a node nearer the founder, too, or "
+          "with the recovery key (`gpunode cluster refound`)\n";
     return text;
   });
 }

@@ -53,6 +53,11 @@ int run_token_create(const Invocation& invocation) {
     return fail(invocation, {ErrorCode::invalid_argument, "--ttl is at least one second"}, kUsage);
   auto uses = invocation.arguments.whole("--uses", 1, 1, 1'000'000);
   if (!uses) return fail(invocation, uses.error(), kUsage);
+  if (invocation.arguments.has("--role") && invocation.arguments.text("--role").empty())
+    return fail(invocation,
+                {ErrorCode::invalid_argument,
+                 "--role names what who joins may, as compute,call: it is empty"},
+                kUsage);
   // Looked at before: a token that is made and cannot be written would be good, and nobody's.
   std::optional<storage::Path> file;
   if (const std::string out = invocation.arguments.text("--out"); !out.empty()) {

@@ -1,8 +1,10 @@
 // The dialling half of the control lane: one DEALER a dialled peer, its monitor, pauses between
 // attempts.
 #include <cerrno>
+#include <utility>
 
 #include "runtime/security/crypto.hpp"
+#include "runtime/transport/detail/control_door.hpp"
 #include "runtime/transport/detail/control_frame.hpp"
 #include "runtime/transport/detail/control_lane.hpp"
 
@@ -109,6 +111,9 @@ bool ControlLane::take_dial_event(ControlPeer& peer, std::uint64_t dial_id,
     case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+      if (event.event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH && event.value == kNeverAgain &&
+          !std::exchange(peer.shut_out, true))
+        report(peer, LinkState::shut_out);
       peer.session ? break_session(peer, false) : fail_dial(peer, false);
       return false;
     case ZMQ_EVENT_CLOSED:

@@ -19,7 +19,7 @@ ControlDoor::~ControlDoor() {
   close_door(domain_);
 }
 
-// A client that is refused with 400 never tries again; after 300 it does so by itself.
+// A client that is refused with 400 is told and never tries again; after 300 it does so by itself.
 KnockAnswer ControlDoor::answer(const Knock& knock) const {
   CurveKey key;
   if (knock.mechanism != "CURVE" || knock.key.size() != key.size()) return {400, ""};
@@ -34,7 +34,7 @@ KnockAnswer ControlDoor::answer(const Knock& knock) const {
     case KeyVerdict::Answer::revoked:
       break;
   }
-  return {400, ""};
+  return {kNeverAgain, ""};
 }
 
 Result<void> ControlDoor::guard(Socket& inbox, const CurveKey& secret) const {

@@ -9,6 +9,9 @@
 
 namespace gpunode::transport::detail {
 
+// ZAP's answer to a key that was put out: the one who knocks is told, and does not knock again by itself.
+inline constexpr int kNeverAgain = 400;
+
 class ControlDoor {
  public:
   // Open from here on, before any socket is bound: a knock without an answer is let in.

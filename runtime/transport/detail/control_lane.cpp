@@ -97,7 +97,7 @@ void ControlLane::report_version(ControlPeer& peer, std::uint16_t theirs) {
 void ControlLane::open_session(ControlPeer& peer, ControlSession session) {
   peer.session = std::move(session);
   peer.opened = reactor_.now();
-  peer.older_key = false;
+  peer.older_key = peer.shut_out = false;
   peer.attempts.on_opened(options_.redial_min);
   peer.other_major = 0;
   if (peer.session->source_fd >= 0) session_of_fd_[peer.session->source_fd] = peer.address.node;

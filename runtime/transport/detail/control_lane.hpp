@@ -60,6 +60,7 @@ struct ControlPeer : LanePeer {
   Time opened{};                  // the last session
   std::uint16_t other_major = 0;  // of its protocol, where that is not ours and was told
   bool older_key = false;         // to be tried in the next dial
+  bool shut_out = false;          // that was reported
 };
 
 class ControlLane final : public PeerLane<ControlPeer> {

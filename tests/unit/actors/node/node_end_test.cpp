@@ -1,6 +1,7 @@
 // How a node ends while others use it: every question gets its one answer, from whichever thread it
 // came, and no handler of the embedder's can hold the end up.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <nlohmann/json.hpp>
 
 #include <atomic>
@@ -72,6 +73,26 @@ class NodeEnd : public ::testing::Test {
   fs::path root_;
   std::unique_ptr<Node> node_;
 };
+
+TEST_F(NodeEnd, a_start_without_descriptors_enough_says_so_and_leaves_none_open) {
+  node_.reset();
+  const std::size_t open = [] {
+    const fs::directory_iterator all("/proc/self/fd");
+    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+  }();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  for (const std::size_t more : {0u, 5u, 40u}) {
+    const rlimit few{open + more, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    const auto node = start();
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    ASSERT_FALSE(node);
+    EXPECT_EQ(node.error().code, ErrorCode::resource_exhausted);
+    EXPECT_NE(node.error().message().find("ulimit -n"), std::string::npos);
+  }
+  EXPECT_TRUE(start());
+}
 
 TEST_F(NodeEnd, a_stopped_node_answers_every_call_and_command_at_once) {
   node_->stop();

@@ -79,7 +79,7 @@ TEST(Refound, puts_out_the_founder_and_lets_those_stay_whom_it_let_in) {
   EXPECT_TRUE(merged->added.admissions.empty());
   EXPECT_FALSE(cluster.member(cluster.accomplice));
   EXPECT_EQ(cluster.list->snapshot()->find(cluster.third.id())->rights(kNow), kRightsDefault);
-  EXPECT_FALSE(cluster.list->revoke(cluster.founder, cluster.second.id(), "", true, kNow + 2h));
+  EXPECT_FALSE(cluster.list->revoke(cluster.founder, {cluster.second.id(), "", true}, kNow + 2h));
   cluster.admit(cluster.second, cluster.accomplice, kAllRights);
   EXPECT_TRUE(cluster.member(cluster.accomplice)) << "whom the new root lets in is in";
 }
@@ -87,8 +87,8 @@ TEST(Refound, puts_out_the_founder_and_lets_those_stay_whom_it_let_in) {
 TEST(Refound, brings_back_whom_the_founder_had_put_out_and_undoes_the_work_of_those_it_let_in) {
   Cluster cluster;
   cluster.admit(cluster.founder, cluster.accomplice, kAllRights);
-  ASSERT_TRUE(cluster.list->revoke(cluster.accomplice, cluster.third.id(), "", true, kNow));
-  ASSERT_TRUE(cluster.list->revoke(cluster.founder, cluster.second.id(), "", true, kNow));
+  ASSERT_TRUE(cluster.list->revoke(cluster.accomplice, {cluster.third.id(), "", true}, kNow));
+  ASSERT_TRUE(cluster.list->revoke(cluster.founder, {cluster.second.id(), "", true}, kNow));
   EXPECT_FALSE(cluster.member(cluster.second));
   const auto done = cluster.refound(cluster.order({cluster.founder.id(), cluster.accomplice.id()}));
   EXPECT_EQ(done.restored.size(), 2u);
@@ -100,7 +100,7 @@ TEST(Refound, brings_back_whom_the_founder_had_put_out_and_undoes_the_work_of_th
 TEST(Refound, drops_with_a_node_whom_it_let_in_where_that_is_asked_and_what_those_had_ordered) {
   Cluster cluster;
   cluster.admit(cluster.founder, cluster.accomplice, kAllRights);
-  ASSERT_TRUE(cluster.list->revoke(cluster.accomplice, cluster.third.id(), "", true, kNow));
+  ASSERT_TRUE(cluster.list->revoke(cluster.accomplice, {cluster.third.id(), "", true}, kNow));
   auto order = cluster.order({cluster.founder.id()});
   order.with_admitted = true;
   const auto done = cluster.refound(order);
@@ -112,8 +112,8 @@ TEST(Refound, drops_with_a_node_whom_it_let_in_where_that_is_asked_and_what_thos
 TEST(Refound, comes_to_the_same_whatever_is_heard_first) {
   Cluster cluster;
   cluster.admit(cluster.founder, cluster.accomplice, kAllRights);
-  ASSERT_TRUE(cluster.list->revoke(cluster.accomplice, cluster.third.id(), "", true, kNow));
-  ASSERT_TRUE(cluster.list->revoke(cluster.founder, cluster.second.id(), "", true, kNow));
+  ASSERT_TRUE(cluster.list->revoke(cluster.accomplice, {cluster.third.id(), "", true}, kNow));
+  ASSERT_TRUE(cluster.list->revoke(cluster.founder, {cluster.second.id(), "", true}, kNow));
   const Credentials before = cluster.list->all();
   auto order = cluster.order({cluster.founder.id()});
   order.with_admitted = true;
@@ -153,7 +153,7 @@ TEST(Refound, counts_as_it_was_ordered_last) {
 TEST(Refound, stays_through_a_restart) {
   Cluster cluster;
   cluster.admit(cluster.founder, cluster.accomplice, kAllRights);
-  ASSERT_TRUE(cluster.list->revoke(cluster.founder, cluster.second.id(), "", true, kNow));
+  ASSERT_TRUE(cluster.list->revoke(cluster.founder, {cluster.second.id(), "", true}, kNow));
   auto order = cluster.order({cluster.founder.id()});
   order.with_admitted = true;
   cluster.refound(order);
@@ -189,7 +189,7 @@ TEST(Refound, needs_the_key_of_this_cluster_and_a_node_that_is_to_stay) {
   EXPECT_EQ(refused(cluster.key, cluster.order({cluster.second.id()})),
             ErrorCode::invalid_argument);
   EXPECT_EQ(refused(cluster.key, cluster.order({cluster.accomplice.id()})), ErrorCode::not_found);
-  ASSERT_TRUE(cluster.list->revoke(cluster.founder, cluster.second.id(), "", false, kNow));
+  ASSERT_TRUE(cluster.list->revoke(cluster.founder, {cluster.second.id(), "", false}, kNow));
   EXPECT_EQ(refused(cluster.key, cluster.order({})), ErrorCode::permission_denied)
       << "the founder, who put it out, is to stay";
   EXPECT_TRUE(cluster.member(cluster.founder));

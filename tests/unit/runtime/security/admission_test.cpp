@@ -181,7 +181,7 @@ TEST(Admissions, take_a_nodes_own_word_for_a_newer_key_and_none_for_an_older) {
 TEST(Admissions, put_out_for_good_whoever_is_revoked) {
   Cluster cluster;
   cluster.merge({cluster.first_record, cluster.second_record, cluster.third_record});
-  auto done = cluster.list.revoke(cluster.founder, cluster.second.id(), "sold", false, kNow);
+  auto done = cluster.list.revoke(cluster.founder, {cluster.second.id(), "sold", false}, kNow);
   ASSERT_TRUE(done);
   EXPECT_FALSE(cluster.allows(cluster.second));
   EXPECT_EQ(cluster.list.snapshot()->find(cluster.second.id())->rights(kNow), 0u);
@@ -198,7 +198,7 @@ TEST(Admissions, put_out_for_good_whoever_is_revoked) {
 TEST(Admissions, put_out_with_a_node_whom_it_let_in_where_that_is_asked) {
   Cluster cluster;
   cluster.merge({cluster.first_record, cluster.second_record, cluster.third_record});
-  ASSERT_TRUE(cluster.list.revoke(cluster.founder, cluster.second.id(), "", true, kNow));
+  ASSERT_TRUE(cluster.list.revoke(cluster.founder, {cluster.second.id(), "", true}, kNow));
   EXPECT_FALSE(cluster.allows(cluster.third));
   EXPECT_TRUE(cluster.allows(cluster.founder));
 }
@@ -263,7 +263,7 @@ TEST(Admissions, refuse_a_revocation_of_whoever_may_not_operate) {
   cluster.merge({cluster.first_record, cluster.second_record,
                  signed_by(cluster.founder, cluster.id.id,
                            record_of(cluster.third, kAllRights & ~kRightOperate))});
-  auto own = cluster.list.revoke(cluster.third, cluster.second.id(), "", false, kNow);
+  auto own = cluster.list.revoke(cluster.third, {cluster.second.id(), "", false}, kNow);
   ASSERT_FALSE(own);
   EXPECT_EQ(own.error().code, ErrorCode::permission_denied);
   EXPECT_TRUE(cluster.merge({}, {cluster.revocation(cluster.third, cluster.second)})
@@ -272,7 +272,7 @@ TEST(Admissions, refuse_a_revocation_of_whoever_may_not_operate) {
   Revocation forged = cluster.revocation(cluster.founder, cluster.second);
   forged.kept.push_back(cluster.third_record.digest());
   EXPECT_EQ(cluster.merge({}, {forged}).refused.size(), 1u);
-  auto itself = cluster.list.revoke(cluster.founder, cluster.founder.id(), "", false, kNow);
+  auto itself = cluster.list.revoke(cluster.founder, {cluster.founder.id(), "", false}, kNow);
   ASSERT_FALSE(itself);
   EXPECT_EQ(itself.error().code, ErrorCode::invalid_argument);
 }
@@ -341,7 +341,7 @@ TEST(Admissions, come_back_after_a_power_loss) {
         (*list)->admit(cluster.founder, record_of(cluster.second), cluster.second.link_key()));
     ASSERT_TRUE(
         (*list)->admit(cluster.founder, record_of(cluster.third), cluster.third.link_key()));
-    ASSERT_TRUE((*list)->revoke(cluster.founder, cluster.third.id(), "sold", false, kNow));
+    ASSERT_TRUE((*list)->revoke(cluster.founder, {cluster.third.id(), "sold", false}, kNow));
   }
   files.crash();
   auto list = Admissions::open(files, "/state", cluster.id);

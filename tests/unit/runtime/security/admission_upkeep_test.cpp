@@ -118,7 +118,7 @@ TEST(AdmissionUpkeep, proves_a_node_by_the_chain_of_its_issuers_alone) {
 
 TEST(AdmissionUpkeep, tells_with_a_chain_who_of_it_was_put_out) {
   Cluster cluster;
-  ASSERT_TRUE(cluster.list.revoke(cluster.fourth.keys, cluster.second.id(), "sold", false, kNow));
+  ASSERT_TRUE(cluster.list.revoke(cluster.fourth.keys, {cluster.second.id(), "sold", false}, kNow));
   const NodeId third = cluster.third.id();
   Admissions other(cluster.id);
   ASSERT_TRUE(other.merge(cluster.list.chain_of({&third, 1})));
@@ -131,7 +131,7 @@ TEST(AdmissionUpkeep, shows_by_a_summary_which_pages_another_lacks) {
   Admissions other(cluster.id);
   ASSERT_TRUE(other.merge(cluster.list.all()));
   EXPECT_EQ(other.summary(), cluster.list.summary());
-  ASSERT_TRUE(cluster.list.revoke(cluster.founder.keys, cluster.third.id(), "", false, kNow));
+  ASSERT_TRUE(cluster.list.revoke(cluster.founder.keys, {cluster.third.id(), "", false}, kNow));
   auto theirs = decode_summary(encode_summary(other.summary()));
   ASSERT_TRUE(theirs);
   std::size_t sent = 0;
@@ -207,7 +207,7 @@ TEST(AdmissionUpkeep, counts_no_time_in_which_it_did_not_run) {
 TEST(AdmissionUpkeep, forgets_no_revocation_so_that_nobody_comes_back_by_an_old_admission) {
   Cluster cluster;
   const Credentials before = cluster.list.all();  // of a node that was away all the time
-  ASSERT_TRUE(cluster.list.revoke(cluster.second.keys, cluster.fourth.id(), "sold", false, kNow));
+  ASSERT_TRUE(cluster.list.revoke(cluster.second.keys, {cluster.fourth.id(), "sold", false}, kNow));
   EXPECT_EQ(cluster.live({}, kLong), 2u);
   EXPECT_FALSE(cluster.knows(cluster.fourth));
   EXPECT_TRUE(cluster.knows(cluster.second)) << "its word puts the fourth out";
@@ -241,7 +241,7 @@ TEST(AdmissionUpkeep, is_the_same_after_a_restart_between_two_times_that_it_stor
   ASSERT_TRUE(list);
   ASSERT_TRUE((*list)->merge(cluster.list.all()));
   ASSERT_TRUE((*list)->forget_the_unseen(cluster.founder.id(), kNow));
-  ASSERT_TRUE((*list)->revoke(cluster.founder.keys, cluster.second.id(), "", false, kNow));
+  ASSERT_TRUE((*list)->revoke(cluster.founder.keys, {cluster.second.id(), "", false}, kNow));
   const auto summary = (*list)->summary();
   files.crash();
   auto again = Admissions::open(files, "/state", cluster.id);
@@ -283,7 +283,7 @@ TEST(AdmissionUpkeep, bounds_what_one_node_can_put_out) {
   ASSERT_TRUE(merged);
   EXPECT_EQ(merged->added.revocations.size(), Admissions::kLimitPerIssuer);
   EXPECT_EQ(merged->refused.size(), 10u);
-  EXPECT_TRUE(cluster.list.revoke(cluster.founder.keys, cluster.second.id(), "", false, kNow));
+  EXPECT_TRUE(cluster.list.revoke(cluster.founder.keys, {cluster.second.id(), "", false}, kNow));
 }
 
 // Finding 7 of the review: some 4,000 past members ended joining for good.

@@ -352,8 +352,8 @@ TEST(Join, ends_with_a_token_that_was_revoked) {
 TEST(Join, refuses_by_name_who_was_put_out) {
   World world;
   ASSERT_EQ(outcome(world.join(world.token(), world.founder)), "joined");
-  ASSERT_TRUE(world.founder.admissions->revoke(world.founder.identity, world.joiner.identity.id(),
-                                               "sold", false, world.clock.wall()));
+  ASSERT_TRUE(world.founder.admissions->revoke(
+      world.founder.identity, {world.joiner.identity.id(), "sold", false}, world.clock.wall()));
   auto action = world.join(world.token(), world.founder);
   EXPECT_EQ(outcome(action), "put_out");
   EXPECT_NE(sentence(action).find("new state directory"), std::string::npos);

@@ -119,6 +119,26 @@ TEST_F(LocalSocket, ANodeThatGivesAConnectionUpBeforeAWordAndStillListensDoesNot
   ::close(door);
 }
 
+TEST_F(LocalSocket, ANodeThatEndsAsTheCommandDialsIsAPeerLost) {
+  for (int round = 0; round < 20; ++round) {
+    const int door = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path().copy(address.sun_path, sizeof address.sun_path - 1);
+    ::unlink(path().c_str());
+    ASSERT_EQ(::bind(door, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ASSERT_EQ(::listen(door, 8), 0);
+    std::thread guard([door] {
+      ::close(::accept(door, nullptr, nullptr));  // it is looked whether somebody is there
+      ::close(door);
+    });
+    auto answer = call("x");
+    guard.join();
+    ASSERT_FALSE(answer);
+    EXPECT_NE(answer.error().code, ErrorCode::timeout) << round << answer.error().message();
+  }
+}
+
 TEST_F(LocalSocket, TheSocketFileIsTheOwnersAloneAndGoesWithTheServer) {
   auto server = serve([](std::string, Responder) {});
   struct stat status {};

@@ -1,0 +1,189 @@
+// Who counts, by all that is known, whatever order it came in.
+//
+// Two nodes may put each other out, or one that was put out may go on to sign. Whose word counts then
+// goes by seniority: first the recovery key, then whoever is fewer admissions away from the founder,
+// then whoever was admitted earlier. Once a node is put out by one that is senior to it, it has no
+// word any more: of what it admits that stands which the order names, and of what it puts out only
+// whoever put it out itself ("of two at once both stand"; which came first, nobody can prove). What a
+// junior orders puts its senior out, too, and leaves the senior its word. An order that is void is not
+// kept: where what made it so turns out to be void itself, it counts once it is told again.
+#include <algorithm>
+
+#include "runtime/security/admission.hpp"
+
+namespace gpunode::security {
+
+namespace {
+
+bool names(const Revocation& order, const Admission& record) {
+  return std::ranges::binary_search(order.kept, record.digest());
+}
+
+}  // namespace
+
+// Of its admissions that held these rights at that time the most senior one. Put out since or not, as
+// what was heard first must not decide.
+const Admissions::Held* Admissions::seat_of(const NodeId& node, Rights rights,
+                                            WallTime when) const {
+  const auto found = admissions_.find(node);
+  if (found == admissions_.end()) return nullptr;
+  const Held* best = nullptr;
+  for (const Held& own : found->second)
+    if (own.gives(rights, when) && own.depth != Held::kNowhere &&
+        (!best || own.is_senior_to(*best)))
+      best = &own;
+  return best;
+}
+
+// Those that put out who sits there, by nodes senior to it.
+std::vector<const Revocation*> Admissions::orders_over(const Held& seat) const {
+  std::vector<const Revocation*> orders;
+  const auto found = revocations_.find(seat.record.node);
+  if (found == revocations_.end()) return orders;
+  for (const Revocation& one : found->second) {
+    const Held* by = seat_of(one.issuer, kRightOperate, one.issued);
+    if (is_recovery(one.issuer) || (by && by->is_senior_to(seat))) orders.push_back(&one);
+  }
+  return orders;
+}
+
+bool Admissions::is_overruled(const Revocation& order, const Held& seat) const {
+  return std::ranges::any_of(orders_over(seat),
+                             [&](const Revocation* over) { return over->issuer != order.node; });
+}
+
+// Whether who is put out has no word from now on.
+bool Admissions::overrules(const Revocation& order) const {
+  const Held* by = seat_of(order.issuer, kRightOperate, order.issued);
+  const Held* over = seat_of(order.node, kRightOperate, order.issued);
+  return is_recovery(order.issuer) || !over || (by && by->is_senior_to(*over));
+}
+
+std::uint32_t Admissions::depth_of(const Admission& record) const {
+  if (is_recovery(record.issuer)) return 0;
+  if (record.node == record.issuer) return 1;  // the founder: no other passes judge()
+  const Held* seat = seat_of(record.issuer, kRightAdmit | record.rights, record.issued);
+  if (!seat) return Held::kNowhere;
+  const bool stands = std::ranges::all_of(
+      orders_over(*seat), [&](const Revocation* over) { return names(*over, record); });
+  return stands ? seat->depth + 1 : Held::kNowhere;
+}
+
+// Whether the word of its issuer counts: nobody has put it out, or all who did named this record.
+bool Admissions::vouched_for(const Admission& record) const {
+  const auto revoked = revocations_.find(record.issuer);
+  return revoked == revocations_.end() ||
+         std::ranges::all_of(revoked->second,
+                             [&](const Revocation& one) { return names(one, record); });
+}
+
+// As far as that is settled.
+bool Admissions::leads_back(const Admission& record) const {
+  if (record.node == record.issuer || is_recovery(record.issuer)) return true;
+  if (!vouched_for(record)) return false;
+  const auto issuer = admissions_.find(record.issuer);
+  return issuer != admissions_.end() && std::ranges::any_of(issuer->second, [&](const Held& own) {
+           return own.counts && own.gives(kRightAdmit | record.rights, record.issued);
+         });
+}
+
+void Admissions::settle_all() {
+  drop_all_but(settle_seniority());
+  settle_counts();
+}
+
+// Along the chains, the most senior first: when it is looked at what one has signed, all is known that
+// may void it. Returns the orders that stand, by their signatures.
+std::set<Signature> Admissions::settle_seniority() {
+  std::unordered_map<NodeId, std::vector<Held*>> admitted;
+  std::unordered_map<NodeId, std::vector<const Revocation*>> ordered, over;
+  std::set<Signature> standing;
+  const auto stands = [&](const Revocation& order) {
+    standing.insert(order.signature);
+    over[order.node].push_back(&order);
+  };
+  for (const auto& [node, records] : revocations_)
+    for (const Revocation& one : records)
+      is_recovery(one.issuer) ? stands(one) : ordered[one.issuer].push_back(&one);
+  const auto senior = [](const Held* one, const Held* other) { return one->is_senior_to(*other); };
+  std::set<Held*, decltype(senior)> open(senior);
+  for (auto& [node, records] : admissions_)
+    for (Held& one : records) {
+      const bool roots = is_recovery(one.record.issuer), founds = node == one.record.issuer;
+      one.depth = roots ? 0 : founds ? 1 : Held::kNowhere;
+      roots || founds ? void(open.insert(&one)) : admitted[one.record.issuer].push_back(&one);
+      changed_.insert(node);
+    }
+  while (!open.empty()) {
+    const Held& seat = *open.extract(open.begin()).value();
+    const std::vector<const Revocation*>& above = over[seat.record.node];
+    std::erase_if(ordered[seat.record.node], [&](const Revocation* order) {
+      if (!seat.gives(kRightOperate, order->issued)) return false;
+      if (std::ranges::all_of(above,
+                              [&](const Revocation* one) { return one->issuer == order->node; }))
+        stands(*order);
+      return true;  // or it is void, and would be from a lower seat
+    });
+    std::erase_if(admitted[seat.record.node], [&](Held* one) {
+      if (!seat.gives(kRightAdmit | one->record.rights, one->record.issued)) return false;
+      if (!std::ranges::all_of(above,
+                               [&](const Revocation* over) { return names(*over, one->record); }))
+        return true;
+      one->depth = seat.depth + 1;
+      open.insert(one);
+      return true;
+    });
+  }
+  return standing;
+}
+
+// From the founder and the recovery key on, along those that may admit.
+void Admissions::settle_counts() {
+  std::unordered_map<NodeId, std::vector<Held*>> by_issuer;
+  std::set<NodeId> open;
+  for (auto& [node, records] : admissions_)
+    for (Held& one : records) {
+      by_issuer[one.record.issuer].push_back(&one);
+      one.counts = node == one.record.issuer || is_recovery(one.record.issuer);
+      if (one.counts) open.insert(node);
+    }
+  while (!open.empty()) {
+    const NodeId issuer = open.extract(open.begin()).value();
+    for (Held* one : by_issuer[issuer])
+      if (!one->counts && leads_back(one->record)) {
+        one->counts = true;
+        open.insert(one->record.node);
+      }
+  }
+}
+
+template <class Void>
+void Admissions::drop_revocations(Void is_void) {
+  std::erase_if(news_.revocations, is_void);
+  for (auto at = revocations_.begin(); at != revocations_.end();) {
+    std::erase_if(at->second, [&](const Revocation& one) {
+      if (!is_void(one)) return false;
+      if (const auto by = revoked_by_.find(one.issuer); --by->second == 0) revoked_by_.erase(by);
+      --revoked_count_;
+      changed_.insert(one.node);
+      dirty_ = true;
+      return true;
+    });
+    if (!at->second.empty()) {
+      ++at;
+      continue;
+    }
+    restored_.insert(at->first);
+    at = revocations_.erase(at);
+  }
+}
+
+void Admissions::drop_all_but(const std::set<Signature>& standing) {
+  drop_revocations([&](const Revocation& one) { return !standing.contains(one.signature); });
+}
+
+void Admissions::drop_all_by(const std::set<NodeId>& issuers) {
+  drop_revocations([&](const Revocation& one) { return issuers.contains(one.issuer); });
+}
+
+}  // namespace gpunode::security
