@@ -6,6 +6,7 @@ namespace gpunode::job {
 
 namespace {
 constexpr Duration kNoProgress = std::chrono::seconds(5);
+constexpr Duration kNothing = std::chrono::seconds(60);  // of what is offered, and nothing newer is
 constexpr Duration kWriteTakes = std::chrono::seconds(30);  // then another one is tried
 }  // namespace
 
@@ -74,8 +75,10 @@ void Copies::on_offer(const LeaseAsk& ask, bool learns, Actions& out) {
   if (job_.options.witness_only || job_.member || job_.agreement.frozen() || learns) return;
   // What cannot be would take the place of what is: a later name makes way for an older one.
   if (!job_.may_be(ask.checkpoint)) return;
-  // Nobody may have the older one any more: it has not begun to come.
-  if (fetch_ && !fetch_->meta() && ask.checkpoint > name_) fetch_.reset();
+  // Nobody may have the older one any more: it has not begun to come, or comes no further.
+  if (fetch_ && ask.checkpoint > name_ &&
+      (!fetch_->meta() || job_.now >= fetch_->progressed() + kNoProgress))
+    fetch_.reset();
   if (fetch_) return;
   if (ask.checkpoint <= job_.newest_on_disk().name() || ask.checkpoint.step == 0) return;
   if (written_ && job_.now < *written_ + kWriteTakes) return;
@@ -86,7 +89,8 @@ void Copies::on_offer(const LeaseAsk& ask, bool learns, Actions& out) {
 
 void Copies::fetch_tick(Actions& out) {
   if (!fetch_) return;
-  const bool vain = job_.now >= fetch_->progressed() + kNoProgress;
+  // What is begun anew is sent once more, to the cost of all that wait for the same uplink.
+  const bool vain = job_.now >= fetch_->progressed() + (fetch_->meta() ? kNothing : kNoProgress);
   if (vain || job_.member || job_.agreement.frozen()) return fetch_.reset();
   StateFetch::Effects effects;
   fetch_->on_tick(job_.now, effects);

@@ -80,13 +80,17 @@ void Learner::join_tick(Actions& out) {
 
 bool Learner::is_unanswered() const {
   // Whose own work hangs asks nobody.
-  const bool asks = job_.wants_in && !job_.work_lost && !job_.member && !job_.finished;
+  const bool cares = job_.wants_in || job_.options.witness_only;
+  const bool asks = cares && !job_.work_lost && !job_.member && !job_.finished;
   const bool waits = asks && !job_.takes_result && !job_.view().is_acceptor(job_.self()) &&
                      job_.now >= job_.installed_at + kUnanswered;
   if (!waits) return false;
   const std::vector<NodeId> asked = job_.everybody();
-  return std::none_of(asked.begin(), asked.end(), [this](const NodeId& node) {
-    return job_.heard_within(node, kUnanswered) && !job_.gone(node);
+  const view::View& view = job_.view();
+  return std::none_of(asked.begin(), asked.end(), [&](const NodeId& node) {
+    // Another that only watches can answer nothing.
+    const bool knows = view.members.empty() || view.rank_of(node) || view.is_acceptor(node);
+    return knows && job_.heard_within(node, kUnanswered) && !job_.gone(node);
   });
 }
 

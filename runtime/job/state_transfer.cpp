@@ -12,6 +12,7 @@ constexpr Duration kInUse = std::chrono::seconds(5);     // after the last read
 constexpr Duration kKeptFor = std::chrono::seconds(15);  // likewise
 constexpr std::uint64_t kMaxStepsAhead = 1024;
 constexpr std::size_t kMaxWaiting = 256;
+constexpr Duration kLongestSilence = std::chrono::seconds(80);
 }  // namespace
 
 void StateSource::set_current(Time now, StateMeta meta, Effects& out) {
@@ -156,7 +157,12 @@ void StateFetch::on_tick(Time now, Effects& out) {
       ++it;
       continue;
     }
-    holders_.erase(it->second.source);  // it must answer an ask before it is trusted with parts
+    // It must answer an ask before it is asked for parts again, and gets longer for them then: of one
+    // whose uplink many want, what is asked for again only makes the others wait.
+    if (holder != holders_.end()) {
+      silence_[holder->first] = std::min(2 * holder->second.timeout, kLongestSilence);
+      holders_.erase(holder);
+    }
     it = under_way_.erase(it);
   }
   request_more(now, out);
@@ -184,8 +190,13 @@ void StateFetch::on_meta(Time now, const NodeId& from, const StateMeta& meta, Ef
                   out);
   offered_ = now;
   offers_[from] = meta;
-  holders_.try_emplace(from, Holder{now, options_.first_timeout});
+  holders_.try_emplace(from, Holder{now, silence_of(from)});
   request_more(now, out);
+}
+
+Duration StateFetch::silence_of(const NodeId& source) const {
+  const auto longer = silence_.find(source);
+  return longer == silence_.end() ? options_.first_timeout : longer->second;
 }
 
 // A source is told of once: it may offer the same again and again.
@@ -232,8 +243,13 @@ void StateFetch::request_more(Time now, Effects& out) {
 void StateFetch::on_part(Time now, const NodeId& from, const StatePart& part, Effects& out) {
   if (!meta_ || part.digest != meta_->digest || part.offset % options_.part_bytes != 0) return;
   const std::uint64_t number = part.offset / options_.part_bytes;
-  const auto holder = holders_.find(from);
-  if (number >= have_.size() || have_[number] || holder == holders_.end()) return;
+  auto holder = holders_.find(from);
+  if (number >= have_.size() || have_[number]) return;
+  if (holder == holders_.end()) {  // late, as it was not waited for any more
+    const auto& sources = options_.sources;
+    if (!offers_.contains(from) || std::ranges::find(sources, from) == sources.end()) return;
+    holder = holders_.emplace(from, Holder{now, silence_of(from)}).first;
+  }
   const std::uint64_t expected =
       std::min<std::uint64_t>(options_.part_bytes, meta_->size_bytes - part.offset);
   if (part.payload.size() != expected) return;

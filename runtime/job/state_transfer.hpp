@@ -130,6 +130,7 @@ class StateFetch {
     Time progress{};
     Duration timeout{};  // grows with the time that a part takes
   };
+  Duration silence_of(const NodeId& source) const;
   void refuse(const NodeId& from, std::string why, Effects& out);
   void request_more(Time now, Effects& out);
   StateMeta commonest_offer() const;
@@ -143,6 +144,7 @@ class StateFetch {
   std::optional<StateMeta> meta_;
   std::map<NodeId, Holder> holders_;    // sources that offered this very state
   std::map<NodeId, StateMeta> offers_;  // what each has told of it
+  std::map<NodeId, Duration> silence_;  // that is borne of those that were late before
   std::set<NodeId> refused_;            // whose offer was reported
   std::shared_ptr<Bytes> buffer_;
   std::vector<bool> have_;

@@ -196,7 +196,9 @@ void JobChecks::on_view(const view::Member& node, const view::View& view, job::R
   place.committed = view.base_step;
   const view::View* earlier = before(view);
   const bool same = earlier && turn_between(*earlier, view) == Turn::same;
-  if (role == job::Role::learner && same &&
+  // Who had gone on in a part of its own has given up what it held.
+  const bool comes_back = was && history_of(*was) != history_of(view);
+  if (role == job::Role::learner && same && !comes_back &&
       std::find(view.sync_sources.begin(), view.sync_sources.end(), node.node) !=
           view.sync_sources.end())
     fail("3: a survivor does not hold the step that view " + std::to_string(view.view_id) +
@@ -386,8 +388,10 @@ void JobChecks::on_committed(const view::Member& node, const job::Committed& com
   ++commits_;
   Place& place = places_[node];
   const view::View* view = decided(place.view);
-  if (!view || place.role != job::Role::member || phase == job::Phase::paused ||
-      phase == job::Phase::outsider) {
+  // What a view starts from is committed on entering it, by force from a pause, too.
+  const bool enters = view && commit.step <= view->base_step && phase == job::Phase::paused;
+  if (!view || place.role != job::Role::member || phase == job::Phase::outsider ||
+      (phase == job::Phase::paused && !enters)) {
     fail("7: a commit by a node that is no active member");
     return;
   }

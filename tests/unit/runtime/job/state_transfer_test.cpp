@@ -112,6 +112,42 @@ TEST(StateTransfer, a_silent_source_is_replaced) {
   ASSERT_TRUE(transfer.complete);
 }
 
+// An uplink that many want is slow for each: what is asked for again only makes it slower.
+TEST(StateTransfer, a_late_source_is_asked_less_often_and_what_comes_late_counts) {
+  const SharedBytes state = state_of(333);
+  StateFetch::Options options = fetch_options(state);
+  options.sources = {node(1)};
+  options.window = 100;
+  StateFetch fetch(options);
+  std::vector<StateRead> first;
+  int asked = 0;
+  const auto read_of = [&](const StateFetch::Effects& effects) {
+    std::vector<StateRead> reads;
+    for (const StateSource::Reply& one : effects.sends)
+      if (const auto* read = std::get_if<StateRead>(&one.body)) reads.push_back(*read);
+    return reads;
+  };
+  for (int second = 1; second <= 100; ++second) {
+    const Time now = Time{} + std::chrono::seconds(second);
+    StateFetch::Effects effects;
+    fetch.on_tick(now, effects);
+    if (!effects.sends.empty()) fetch.on_meta(now, node(1), meta_of(state), effects);
+    const auto reads = read_of(effects);
+    if (first.empty()) first = reads;
+    asked += !reads.empty();
+  }
+  EXPECT_EQ(asked, 4) << "after 10, 20 and 40 s";
+  StateFetch::Effects effects;
+  fetch.on_tick(Time{} + 200s, effects);  // it is given up, until it answers an ask
+  for (const StateRead& read : first)
+    fetch.on_part(Time{} + 201s, node(1),
+                  {read.digest, read.offset,
+                   state.part(read.offset, std::min<std::uint64_t>(kPart, 333 - read.offset))},
+                  effects);
+  ASSERT_TRUE(effects.complete);
+  EXPECT_EQ(digest_of(effects.complete->view), digest_of(state.view));
+}
+
 TEST(StateTransfer, a_dead_source_is_replaced_at_once_and_may_come_back) {
   const SharedBytes state = state_of(333);
   Transfer transfer(state, fetch_options(state));
