@@ -214,8 +214,12 @@ void store_peers(Self* self, bool ends = false) {
   state.peers_stale = false;
   state.peers_stored = now(self);
   std::vector<membership::MemberRecord> records;
-  for (const auto& [id, member] : state.swim->members())
+  const auto& members = state.swim->members();
+  for (const auto& [id, member] : members)
     if (member.state != PeerHealth::left) records.push_back(member.record);
+  // Those that were not met yet in this life, too: it may end before they are.
+  for (const membership::MemberRecord& seed : state.options.seeds)
+    if (!members.contains(seed.id)) records.push_back(seed);
   state.options.store_peers(records);
 }
 
