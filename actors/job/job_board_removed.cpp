@@ -95,13 +95,14 @@ void forget(Self* self, const JobId& id, const Gone& gone, const CallReply& repl
   state.last_hints.forget(id);
   state.removed[id] = gone;
   tell_removed(self, id, gone);
-  const auto order = view::decode_order(gone.order);
-  if (!gone.started)
+  if (!gone.started) {
+    const auto order = view::decode_order(gone.order);
     log::info("jobs",
               gone.name + " (" + short_text(id) + ") is removed" +
                   (order ? ", as node " + state.options.cluster->read()->name_of(order->by) +
                                " has ordered"
                          : ""));
+  }
   clear_away(self, id, reply);
 }
 

@@ -309,8 +309,8 @@ void on_net(Self* self, const NetMessage& net) {
         log::warning("admission", name_of(self, node) +
                                       " is a member again: who put it out had been put out itself");
         note(self, "node_restored", {{"node", node.text()}});
-        self->send(state.options.cluster_actor, AdmissionsChanged{{}});
       }
+      if (!merged->restored.empty()) self->send(state.options.cluster_actor, AdmissionsChanged{{}});
       return take_in(self, std::move(merged->added));
     }
     case RelayKind::relay_request:

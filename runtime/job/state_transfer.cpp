@@ -115,19 +115,14 @@ void StateFetch::restart() {
 void StateFetch::set_sources(std::vector<NodeId> sources) {
   options_.sources = std::move(sources);
   asked_at_.reset();
-  const auto is_source = [&](const NodeId& node) {
-    return std::find(options_.sources.begin(), options_.sources.end(), node) !=
-           options_.sources.end();
-  };
   std::erase_if(holders_, [&](const auto& one) { return !is_source(one.first); });
   std::erase_if(under_way_, [&](const auto& one) { return !is_source(one.second.source); });
 }
 
 void StateFetch::ask_also(const std::vector<NodeId>& nodes) {
   if (options_.state_digest == Digest{}) return;
-  auto& sources = options_.sources;
   for (const NodeId& node : nodes)
-    if (std::find(sources.begin(), sources.end(), node) == sources.end()) sources.push_back(node);
+    if (!is_source(node)) options_.sources.push_back(node);
 }
 
 bool StateFetch::is_abandoned(Time now) const {
@@ -169,10 +164,7 @@ void StateFetch::on_tick(Time now, Effects& out) {
 }
 
 void StateFetch::on_meta(Time now, const NodeId& from, const StateMeta& meta, Effects& out) {
-  const auto& sources = options_.sources;
-  if (meta.step != options_.step ||
-      std::find(sources.begin(), sources.end(), from) == sources.end())
-    return;
+  if (meta.step != options_.step || !is_source(from)) return;
   const std::string size = std::to_string(meta.size_bytes);
   if (meta.size_bytes == 0 || meta.size_bytes != options_.size_bytes)
     return refuse(from, "a state of " + size + " bytes, which none of this job has", out);
@@ -192,6 +184,10 @@ void StateFetch::on_meta(Time now, const NodeId& from, const StateMeta& meta, Ef
   offers_[from] = meta;
   holders_.try_emplace(from, Holder{now, silence_of(from)});
   request_more(now, out);
+}
+
+bool StateFetch::is_source(const NodeId& node) const {
+  return std::ranges::find(options_.sources, node) != options_.sources.end();
 }
 
 Duration StateFetch::silence_of(const NodeId& source) const {
@@ -243,16 +239,13 @@ void StateFetch::request_more(Time now, Effects& out) {
 void StateFetch::on_part(Time now, const NodeId& from, const StatePart& part, Effects& out) {
   if (!meta_ || part.digest != meta_->digest || part.offset % options_.part_bytes != 0) return;
   const std::uint64_t number = part.offset / options_.part_bytes;
-  auto holder = holders_.find(from);
-  if (number >= have_.size() || have_[number]) return;
-  if (holder == holders_.end()) {  // late, as it was not waited for any more
-    const auto& sources = options_.sources;
-    if (!offers_.contains(from) || std::ranges::find(sources, from) == sources.end()) return;
-    holder = holders_.emplace(from, Holder{now, silence_of(from)}).first;
-  }
+  // Also one that was not waited for any more, as it was late.
+  if (number >= have_.size() || have_[number] || !offers_.contains(from) || !is_source(from))
+    return;
   const std::uint64_t expected =
       std::min<std::uint64_t>(options_.part_bytes, meta_->size_bytes - part.offset);
   if (part.payload.size() != expected) return;
+  const auto holder = holders_.try_emplace(from, Holder{now, silence_of(from)}).first;
   if (const auto asked = under_way_.find(number); asked != under_way_.end()) {
     const Duration took = now - std::max(asked->second.at, holder->second.progress);
     holder->second.timeout = std::clamp(4 * took, options_.timeout, 3 * options_.first_timeout);

@@ -130,6 +130,7 @@ class StateFetch {
     Time progress{};
     Duration timeout{};  // grows with the time that a part takes
   };
+  bool is_source(const NodeId& node) const;
   Duration silence_of(const NodeId& source) const;
   void refuse(const NodeId& from, std::string why, Effects& out);
   void request_more(Time now, Effects& out);

@@ -145,12 +145,11 @@ Result<Admission> Admissions::admit(const Identity& issuer, Admission record,
 // What is ordered or admitted here is on disk before it counts: where it cannot be, nothing has happened.
 Result<void> Admissions::add(const Credentials& made) {
   if (record_ && news_.size() > kLimitOfNews)
-    if (auto stored = store_all(); !stored) return stored.error();
+    if (auto stored = store_all(); !stored) return stored;
   if (record_) {
     Credentials news = news_;
     news.add(made);
-    auto stored = news_record_->store(encode_credentials(news));
-    if (!stored) return stored.error().within("the list of admitted nodes");
+    if (auto stored = write_news(news); !stored) return stored;
   }
   for (const Revocation& one : made.revocations) insert(one);
   for (const Admission& one : made.admissions) insert(one);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -304,10 +305,7 @@ class Admissions {
   void settle_all();
   std::set<Signature> settle_seniority();
   void settle_counts();
-  template <class Void>
-  void drop_revocations(Void is_void);
-  void drop_all_but(const std::set<Signature>& standing);
-  void drop_all_by(const std::set<NodeId>& issuers);
+  void drop_revocations(const std::function<bool(const Revocation&)>& is_void);
   Result<Merge> believe(const Credentials& stored);
   std::set<NodeId> members(WallTime now) const;
   Result<PutOut> revoke_here(const Identity& issuer, Revocation order, bool undo);
@@ -330,6 +328,7 @@ class Admissions {
   std::shared_ptr<const Standing> standing_of(const NodeId& node) const;
   void publish();
   Result<void> store_all();
+  Result<void> write_news(const Credentials& news);
 
   ClusterIdentity cluster_;
   std::optional<storage::DurableRecord> record_;  // none: memory only

@@ -53,7 +53,7 @@ Result<Admissions::Refounding> Admissions::refound_here(const RecoveryKey& key,
   const std::set<NodeId> before = members(now);
   const std::set<NodeId> without(order.without.begin(), order.without.end());
   // Whom they put out is back before it is looked at who stands.
-  drop_all_by(without);
+  drop_revocations([&](const Revocation& one) { return without.contains(one.issuer); });
   settle_all();
   Refounding done;
   for (const NodeId& node : without)

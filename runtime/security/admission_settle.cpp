@@ -52,11 +52,11 @@ bool Admissions::is_overruled(const Revocation& order, const Held& seat) const {
                              [&](const Revocation* over) { return over->issuer != order.node; });
 }
 
-// Whether who is put out has no word from now on.
+// Whether who is put out by an order that is here has no word from now on.
 bool Admissions::overrules(const Revocation& order) const {
-  const Held* by = seat_of(order.issuer, kRightOperate, order.issued);
-  const Held* over = seat_of(order.node, kRightOperate, order.issued);
-  return is_recovery(order.issuer) || !over || (by && by->is_senior_to(*over));
+  const Held* seat = seat_of(order.node, kRightOperate, order.issued);
+  return !seat || std::ranges::any_of(orders_over(*seat),
+                                      [&](const Revocation* over) { return *over == order; });
 }
 
 std::uint32_t Admissions::depth_of(const Admission& record) const {
@@ -88,7 +88,9 @@ bool Admissions::leads_back(const Admission& record) const {
 }
 
 void Admissions::settle_all() {
-  drop_all_but(settle_seniority());
+  drop_revocations([standing = settle_seniority()](const Revocation& one) {
+    return !standing.contains(one.signature);
+  });
   settle_counts();
 }
 
@@ -157,8 +159,7 @@ void Admissions::settle_counts() {
   }
 }
 
-template <class Void>
-void Admissions::drop_revocations(Void is_void) {
+void Admissions::drop_revocations(const std::function<bool(const Revocation&)>& is_void) {
   std::erase_if(news_.revocations, is_void);
   for (auto at = revocations_.begin(); at != revocations_.end();) {
     std::erase_if(at->second, [&](const Revocation& one) {
@@ -176,14 +177,6 @@ void Admissions::drop_revocations(Void is_void) {
     restored_.insert(at->first);
     at = revocations_.erase(at);
   }
-}
-
-void Admissions::drop_all_but(const std::set<Signature>& standing) {
-  drop_revocations([&](const Revocation& one) { return !standing.contains(one.signature); });
-}
-
-void Admissions::drop_all_by(const std::set<NodeId>& issuers) {
-  drop_revocations([&](const Revocation& one) { return issuers.contains(one.issuer); });
 }
 
 }  // namespace gpunode::security

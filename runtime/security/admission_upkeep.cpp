@@ -104,6 +104,7 @@ Result<Admissions::Merge> Admissions::believe(const Credentials& stored) {
   auto merged = merge(stored);
   believes_ = false;
   settle_all();
+  restored_.clear();  // it was told when they were heard
   publish();
   return merged;
 }
@@ -286,18 +287,22 @@ Result<std::size_t> Admissions::forget_the_unseen(const NodeId& self, WallTime n
 Result<void> Admissions::store() {
   if (!record_ || !dirty_) return {};
   if (news_.size() > kLimitOfNews) return store_all();
-  auto stored = news_record_->store(encode_credentials(news_));
-  if (!stored) return stored.error().within("the list of admitted nodes");
-  dirty_ = false;
-  return {};
+  auto stored = write_news(news_);
+  if (stored) dirty_ = false;
+  return stored;
+}
+
+Result<void> Admissions::write_news(const Credentials& news) {
+  auto stored = news_record_->store(encode_credentials(news));
+  return stored ? stored : Result<void>(stored.error().within("the list of admitted nodes"));
 }
 
 // The news last: until they are gone they say again what is in the list.
 Result<void> Admissions::store_all() {
   if (!record_) return {};
   auto stored = record_->store(encode_credentials(all()));
-  if (stored) stored = news_record_->store(encode_credentials({}));
   if (!stored) return stored.error().within("the list of admitted nodes");
+  if (auto emptied = write_news({}); !emptied) return emptied;
   news_ = {};
   dirty_ = false;
   return {};

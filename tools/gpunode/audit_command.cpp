@@ -88,9 +88,7 @@ int run_audit_show(const Invocation& invocation) {
                                  "entry a line, for whoever wants to read what does not verify"});
   if (!chain) return fail(invocation, chain.error());
   if (kind.empty() || kinds.contains(kind)) return kOk;
-  std::string known;
-  for (const std::string& one : kinds) known += (known.empty() ? "" : ", ") + one;
-  warn("there is no entry of kind '" + kind + "'; there are " + known);
+  warn("there is no entry of kind '" + kind + "'; there are " + joined(kinds));
   return kOk;
 }
 

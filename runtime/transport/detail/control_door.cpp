@@ -22,9 +22,9 @@ ControlDoor::~ControlDoor() {
 // A client that is refused with 400 is told and never tries again; after 300 it does so by itself.
 KnockAnswer ControlDoor::answer(const Knock& knock) const {
   CurveKey key;
-  if (knock.mechanism != "CURVE" || knock.key.size() != key.size()) return {400, ""};
+  if (knock.mechanism != "CURVE" || knock.key.size() != key.size()) return {kNeverAgain, ""};
   std::ranges::copy(knock.key, key.begin());
-  if (key == stranger_key_) return {400, ""};
+  if (key == stranger_key_) return {kNeverAgain, ""};
   const KeyVerdict verdict = options_.admit ? options_.admit(key) : KeyVerdict{};
   switch (verdict.answer) {
     case KeyVerdict::Answer::accepted:

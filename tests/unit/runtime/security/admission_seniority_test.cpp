@@ -6,6 +6,7 @@
 #include "runtime/security/recovery_key.hpp"
 #include "tests/support/fault_file_system.hpp"
 #include "tests/support/memory_file_system.hpp"
+#include "tests/support/revocations.hpp"
 
 #include <gtest/gtest.h>
 
@@ -41,11 +42,7 @@ struct Cluster {
   }
   Revocation order(const Identity& issuer, const Identity& node,
                    const std::vector<Admission>& kept = {}) const {
-    Revocation order{id.id, node.id(), "sold", {}, kNow + 1h, {}, {}};
-    for (const Admission& one : kept) order.kept.push_back(one.digest());
-    std::ranges::sort(order.kept);
-    order.sign(issuer);
-    return order;
+    return testing::revocation_by(issuer, node, id.id, kNow + 1h, kept);
   }
   Credentials members() const {
     return {{root, of_first, of_second, of_third, of_plain},

@@ -5,6 +5,7 @@
 #include "runtime/security/crypto.hpp"
 #include "tests/support/fault_file_system.hpp"
 #include "tests/support/memory_file_system.hpp"
+#include "tests/support/revocations.hpp"
 
 #include <gtest/gtest.h>
 
@@ -56,11 +57,7 @@ struct Cluster {
   // `kept`: those of its admissions that stand.
   Revocation revocation(const Identity& issuer, const Identity& node,
                         const std::vector<Admission>& kept = {}) {
-    Revocation revocation{id.id, node.id(), "sold", {}, kNow, {}, {}};
-    for (const Admission& one : kept) revocation.kept.push_back(one.digest());
-    std::ranges::sort(revocation.kept);
-    revocation.sign(issuer);
-    return revocation;
+    return testing::revocation_by(issuer, node, id.id, kNow, kept);
   }
   bool allows(const Identity& node, WallTime now = kNow) const {
     const auto snapshot = list.snapshot();
