@@ -3,7 +3,8 @@
 cmake_policy(VERSION 3.23)
 file(GLOB pending RELATIVE ${source}
   ${source}/actors/node/node.hpp ${source}/actors/node/node_*.hpp ${source}/kernels/model/*.hpp
-  ${source}/kernels/ops/*.hpp ${source}/kernels/cpu/cpu_backend.hpp)
+  ${source}/kernels/ops/*.hpp ${source}/kernels/cpu/cpu_backend.hpp
+  ${source}/runtime/base/log.hpp)
 set(done "")
 while(pending)
   list(POP_FRONT pending header)

@@ -14,6 +14,7 @@
 #include "actors/mailbox.hpp"
 #include "actors/node/admission_commands.hpp"
 #include "actors/node/cluster_actor.hpp"
+#include "actors/node/credential_news.hpp"
 #include "actors/node/endpoints.hpp"
 #include "actors/node/entry.hpp"
 #include "actors/node/member_list.hpp"
@@ -25,15 +26,12 @@
 namespace gpunode::node {
 namespace {
 
-// Records that go out at once; more of them are summarised and paged.
-constexpr std::size_t kFew = 256;
-constexpr std::size_t kPagesATick = 16;
-
 struct DialBackDone {
   std::uint64_t check = 0;
   std::string reached;
 };
 
+struct TakeHeard {};   // all that has come in: who tells much costs others no more than one look
 struct TakeNewKey {};  // this node's links, once the others have heard of it
 constexpr auto kTick = std::chrono::milliseconds(500);
 // How often a log that grows is told of, and what is known of others' is written down.
@@ -55,8 +53,9 @@ struct State {
   security::Forgers forgers;
   security::AuditHead told;  // to all
   Time next_told, next_count, next_upkeep;
-  std::set<NodeId> linked;                        // a session with them is up
-  std::map<NodeId, std::set<std::size_t>> pages;  // buckets of credentials, still to be sent
+  std::optional<CredentialNews> news;
+  std::map<NodeId, security::Credentials> heard;  // by teller, not looked at yet
+  std::map<NodeId, Time> shut_out;                // told of it, by whom
 };
 using Self = caf::stateful_actor<State>;
 
@@ -89,54 +88,6 @@ void note(Self* self, std::string_view event, const std::vector<security::AuditF
   const auto logged = self->state.options.audit->append(wall(self), event, fields);
   if (!logged)
     log::error("admission", "the audit log cannot be written: " + logged.error().message());
-}
-
-void spread(Self* self, const security::Credentials& credentials) {
-  if (credentials.empty()) return;
-  Bytes bytes = security::encode_credentials(credentials);
-  // To whoever has a session, not only to those that the detector calls alive: a node whose session
-  // came up just before would else miss this and, knowing no better, shut the newcomer out for
-  // good. Not to all that are admitted, who may be thousands: each new one would cost as much.
-  const auto list = self->state.options.admissions->snapshot();
-  for (const NodeId& node : self->state.linked)
-    if (const auto* standing = list->find(node); standing && !standing->revoked)
-      (void)send(self, node, RelayKind::credentials, 0, bytes);
-}
-
-void greet(Self* self, const NodeId& peer) {
-  const security::Admissions& list = *self->state.options.admissions;
-  security::Credentials first = list.all();
-  if (first.size() > kFew) first = {{}, {}, std::move(first.revocations)};
-  (void)send(self, peer, RelayKind::credentials, 0, security::encode_credentials(first));
-  (void)send(self, peer, RelayKind::summary, 0, security::encode_summary(list.summary()));
-}
-
-// What the peer knows otherwise goes to it, a page a 256th of the nodes; as it asks after we have
-// told it all where that is little, it lacks nothing then.
-void on_summary(Self* self, const NodeId& from, ByteView bytes) {
-  const security::Admissions& list = *self->state.options.admissions;
-  const auto theirs = security::decode_summary(bytes);
-  if (!theirs || list.size() <= kFew) return;
-  const security::CredentialsSummary ours = list.summary();
-  auto& pages = self->state.pages[from];
-  for (std::size_t index = 0; index < ours.size(); ++index)
-    if (ours[index] != (*theirs)[index] && ours[index] != 0) pages.insert(index);
-}
-
-void send_pages(Self* self) {
-  auto& waiting = self->state.pages;
-  for (auto at = waiting.begin(); at != waiting.end();) {
-    auto& [peer, pages] = *at;
-    for (std::size_t sent = 0; sent < kPagesATick && !pages.empty(); ++sent) {
-      const std::size_t index = pages.extract(pages.begin()).value();
-      const auto page = self->state.options.admissions->bucket(index);
-      const auto done =
-          send(self, peer, RelayKind::credentials, 0, security::encode_credentials(page));
-      if (!done && done.error().code != ErrorCode::invalid_argument)  // one that is too long
-        pages.clear();  // it has gone; its next session begins anew
-    }
-    at = pages.empty() ? waiting.erase(at) : std::next(at);
-  }
 }
 
 void store_list(Self* self) {
@@ -180,14 +131,14 @@ void take_in(Self* self, security::Credentials added) {
   self->send(self->state.options.cluster_actor, AdmissionsChanged{changed_by(added)});
   if (added.admissions.size() > kNews) added.admissions.clear();
   if (added.link_keys.size() > kNews) added.link_keys.clear();
-  spread(self, added);
+  self->state.news->spread(added);
   // After a new start much counts that did not before: what was not kept comes anew.
   const auto& founding = self->state.options.admissions->cluster();
   if (std::ranges::any_of(added.revocations, [&](const security::Revocation& one) {
         return one.issuer == founding.recovery_id();
       }))
     for (const NodeInfo& node : self->state.options.cluster->read()->nodes)
-      if (!node.self) greet(self, node.id);
+      if (!node.self) self->state.news->greet(node.id);
 }
 
 void on_audit_head(Self* self, const NodeId& from, ByteView bytes) {
@@ -231,7 +182,7 @@ void look_after_audit(Self* self) {
     log::warning("admission", stored.error().message());
   if (state.told == state.options.audit->head()) return;
   state.told = state.options.audit->head();
-  for (const NodeId& node : state.linked) tell_audit_head(self, node);
+  for (const NodeId& node : state.news->linked()) tell_audit_head(self, node);
 }
 
 void carry_out(Self* self, security::JoinServer::Actions actions);
@@ -286,6 +237,28 @@ void carry_out(Self* self, security::JoinServer::Actions actions) {
   for (auto& action : actions) std::visit(CarryOut{self}, action);
 }
 
+void take_heard(Self* self, const NodeId& from, const security::Credentials& credentials) {
+  State& state = self->state;
+  auto merged = state.options.admissions->merge(credentials, from);
+  if (!merged) return;  // there is a teller: it does not fail
+  if (merged->unstored)
+    log::warning("admission", "cannot store credentials: " + merged->unstored->message());
+  if (merged->forged) {
+    state.forgers.caught(from, now(self));
+    state.options.refusals->add(from, "a record with a wrong signature");
+  }
+  for (const NodeId& node : merged->restored) {
+    log::warning("admission", name_of(self, node) +
+                                  " is a member again: who put it out had been put out itself");
+    note(self, "node_restored", {{"node", node.text()}});
+  }
+  if (!merged->restored.empty()) self->send(state.options.cluster_actor, AdmissionsChanged{{}});
+  take_in(self, std::move(merged->added));
+  // What was refused by the word of who has none comes anew.
+  if (!merged->restored.empty())
+    for (const NodeId& node : state.news->linked()) state.news->greet(node);
+}
+
 void on_net(Self* self, const NetMessage& net) {
   State& state = self->state;
   if (net.message->topic != transport::Topic::admission) return;
@@ -297,21 +270,9 @@ void on_net(Self* self, const NetMessage& net) {
       if (!state.forgers.hears(net.from, now(self))) return;
       auto credentials = security::decode_credentials(bytes);
       if (!credentials) return;
-      auto merged = state.options.admissions->merge(*credentials, net.from);
-      if (!merged) return;  // there is a teller: it does not fail
-      if (merged->unstored)
-        log::warning("admission", "cannot store credentials: " + merged->unstored->message());
-      if (merged->forged) {
-        state.forgers.caught(net.from, now(self));
-        state.options.refusals->add(net.from, "a record with a wrong signature");
-      }
-      for (const NodeId& node : merged->restored) {
-        log::warning("admission", name_of(self, node) +
-                                      " is a member again: who put it out had been put out itself");
-        note(self, "node_restored", {{"node", node.text()}});
-      }
-      if (!merged->restored.empty()) self->send(state.options.cluster_actor, AdmissionsChanged{{}});
-      return take_in(self, std::move(merged->added));
+      if (state.heard.empty()) self->send(self, TakeHeard{});
+      state.heard[net.from].add(*credentials);
+      return;
     }
     case RelayKind::relay_request:
       return carry_out(
@@ -321,7 +282,7 @@ void on_net(Self* self, const NetMessage& net) {
     case RelayKind::audit_head:
       return on_audit_head(self, net.from, bytes);
     case RelayKind::summary:
-      return on_summary(self, net.from, bytes);
+      return state.news->on_summary(net.from, bytes);
     case RelayKind::dial_wish:
       return carry_out(self, state.server->on_dial_wish(now(self), net.from, message->relay,
                                                         message->endpoints));
@@ -345,7 +306,8 @@ void on_command(Self* self, const Command& command) {
     return revoke_node(options, arguments, wall(self), added);
   };
   const auto done = run();
-  if (added.admissions.size() > kNews) spread(self, added);  // take_in tells of few alone
+  if (added.admissions.size() > kNews)
+    self->state.news->spread(added);  // take_in tells of few alone
   take_in(self, added);
   if (!added.link_keys.empty()) self->delayed_send(self, kHeard, TakeNewKey{});
   command.answer(answer_json(done));
@@ -362,9 +324,14 @@ void write_audit(Self* self, const AuditNote& entry) {
   entry.done(logged ? logged : Result<void>(logged.error().within("audit log")));
 }
 
+// Nothing proves what a refused greeting says: it is worth a line, now and then.
 void on_shut_out(Self* self, const NodeId& by) {
+  Time& told = self->state.shut_out[by];
+  if (told != Time{} && now(self) < told + kUpkeep) return;
+  told = now(self);
   log::error("admission", name_of(self, by) +
-                              " lets this node in no more: it was put out of the cluster there. It "
+                              " lets this node in no more, as is said at its address: it was put "
+                              "out of the cluster there. It "
                               "comes back with a new --state directory and a new token, or by "
                               "`gpunode cluster refound`");
   note(self, "shut_out", {{"by", by.text()}});
@@ -384,6 +351,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
   state.options = std::move(*options);
   expect_known_messages(self);
   const ClusterState* cluster = state.options.cluster;
+  state.news.emplace(*state.options.link, *state.options.admissions);
   state.server.emplace(security::JoinServer::Parts{
       *state.options.identity, *state.options.admissions, *state.options.tokens,
       state.options.audit.get(), state.options.name,
@@ -401,12 +369,15 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
       },
       [self](const LinkChanged& link) {  // a session is up: it may know less than we do
         if (link.lane != transport::Lane::control) return;
-        if (link.state == LinkState::reset) self->state.linked.erase(link.peer);
+        if (link.state == LinkState::reset) self->state.news->on_reset(link.peer);
         if (link.state == LinkState::shut_out) on_shut_out(self, link.peer);
         if (link.state != LinkState::up) return;
-        self->state.linked.insert(link.peer);
-        greet(self, link.peer);
+        self->state.news->on_session(link.peer);
         tell_audit_head(self, link.peer);
+      },
+      [self](const TakeHeard&) {
+        for (const auto& [from, credentials] : std::exchange(self->state.heard, {}))
+          take_heard(self, from, credentials);
       },
       [self](const TakeNewKey&) {
         const AdmissionOptions& options = self->state.options;
@@ -418,7 +389,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
         carry_out(self, self->state.server->on_tick(now(self), wall(self)));
         look_after_audit(self);
         look_after_list(self);
-        send_pages(self);
+        self->state.news->on_tick();
         store_list(self);
       },
       [self](const Command& command) { on_command(self, command); },

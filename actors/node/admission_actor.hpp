@@ -1,10 +1,8 @@
 // Who may come in: makes join tokens, answers strangers at the join port, relays their requests to
 // the issuer of their token, and spreads admission records to all members. All rules are in
 // runtime/security; this actor moves frames and keeps time. The one writer of the allow-list and of
-// the audit log; it tells peers how far that has come.
-//
-// A session begins with all that this node knows of who may be here, where that is little; else with
-// whom it knows to be put out, and a summary: the peer then sends, in pages, what it knows otherwise.
+// the audit log; it tells peers how far that has come. What it tells them of who may be here:
+// credential_news.hpp.
 #pragma once
 
 #include <caf/actor.hpp>

@@ -13,7 +13,8 @@
 //
 // A node installs no signal handlers and reads no command line. Its threads take signals that were not
 // blocked before start(). Several nodes may live in one process. A child of fork() has no use of them:
-// it calls exec. A model of your own joins training and serving through kernels/model/model.hpp and
+// it calls exec. What it has to say goes to standard error, unless log::set_sink (runtime/base/log.hpp)
+// takes it. A model of your own joins training and serving through kernels/model/model.hpp and
 // kernels/model/registry.hpp: register it before the node starts.
 #pragma once
 
@@ -144,7 +145,8 @@ class Node {
   // have been asked is answered first. Both wait for handlers that run, ten seconds at most, but not
   // for the one that calls them.
   virtual void leave() = 0;
-  // Stops without a word, as a crash would, but with everything closed.
+  // Stops without a word, as a crash would, but with everything closed. After either, the state
+  // directory is free for another node, and everything that is asked of this one fails with cancelled.
   virtual void stop() = 0;
   // Blocks until leave or stop has ended, whoever asked for it.
   virtual void wait() = 0;

@@ -127,6 +127,8 @@ void RunningNode::end(bool politely) {
   if (entry_ && entry_->join_socket) entry_->join_socket->close();
   if (calls_) end_handlers(politely);
   if (system_) stop_children(politely);
+  // Work that is left may still write.
+  if (entry_ && !system_) entry_->state.unlock();
   std::lock_guard lock(end_mutex_);
   phase_ = Phase::ended;
   phase_changed_.notify_all();

@@ -39,6 +39,7 @@ std::string RunningNode::metrics() {
 
 void RunningNode::run_command(const std::string& name, const std::string& arguments,
                               std::function<void(std::string)> answer) {
+  if (has_ended()) return answer(error_json(stopping()));
   if (auto good = check_arguments(name, arguments); !good) return answer(error_json(good.error()));
   if (auto may = may_ask(Asked::command, name, authority_.rights(entry_->identity.id())); !may)
     return answer(error_json(may.error()));

@@ -2,6 +2,7 @@
 // a text as a job (which other nodes with this program could join), serves it and continues a text.
 #include <actors/node/node_json.hpp>
 #include <kernels/model/registry.hpp>
+#include <runtime/base/log.hpp>
 
 #include <chrono>
 #include <cstdio>
@@ -46,6 +47,10 @@ int main() {
   for (int i = 0; i < 400; ++i) text << "she sells sea shells by the sea shore. ";
   text.close();
 
+  // What the node has to say, in this program's own form; warnings and errors are enough here.
+  gpunode::log::set_sink([](const gpunode::log::Record& record) {
+    if (record.level != "info") std::fprintf(stderr, "embed: %s\n", record.text.c_str());
+  });
   gpunode::NodeConfig config;
   config.state_directory = folder + "/state";
   config.listen = "127.0.0.1:0";

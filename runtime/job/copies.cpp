@@ -72,7 +72,9 @@ void Copies::carry_out(StateSource::Effects& effects, std::vector<StateSource::R
 
 // A member tells of a checkpoint that this witness has not got.
 void Copies::on_offer(const LeaseAsk& ask, bool learns, Actions& out) {
-  if (job_.options.witness_only || job_.member || job_.agreement.frozen() || learns) return;
+  if (job_.options.witness_only || job_.member || job_.agreement.frozen() || learns ||
+      job_.takes_result)
+    return;
   // What cannot be would take the place of what is: a later name makes way for an older one.
   if (!job_.may_be(ask.checkpoint)) return;
   // Nobody may have the older one any more: it has not begun to come, or comes no further.
@@ -89,6 +91,8 @@ void Copies::on_offer(const LeaseAsk& ask, bool learns, Actions& out) {
 
 void Copies::fetch_tick(Actions& out) {
   if (!fetch_) return;
+  // The result is that state as well or a newer one: both at once would share one uplink.
+  if (job_.takes_result) return fetch_.reset();
   // What is begun anew is sent once more, to the cost of all that wait for the same uplink.
   const bool vain = job_.now >= fetch_->progressed() + (fetch_->meta() ? kNothing : kNoProgress);
   if (vain || job_.member || job_.agreement.frozen()) return fetch_.reset();

@@ -65,7 +65,7 @@ void JobCore::State::tell_parts(const view::View& before, bool turned, Actions& 
   lost.on_view(job.self(), before, job.view());
   lease.on_view(before);
   durability.on_view();
-  orders.on_view();
+  orders.on_view(before, out);
   if (turned) leave_history(before, out);
   joiners.on_view(before, donor.results_from());
   witnesses.on_view(before);

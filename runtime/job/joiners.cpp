@@ -12,7 +12,8 @@ constexpr std::uint64_t kStepsInHand = 3;  // that a ready learner may be behind
 constexpr std::uint64_t kFewSteps = 32;    // likewise, if its pace is known
 constexpr std::uint64_t kPaceKnown = 4;    // from that step on at the earliest
 constexpr Duration kSyncStall = std::chrono::seconds(20);
-constexpr Duration kRefusedFor = std::chrono::seconds(5);
+constexpr Duration kRefusedFor = std::chrono::seconds(5);    // doubled each time in a row
+constexpr Duration kMostRefused = std::chrono::seconds(40);  // up to that
 constexpr Duration kBarredFor = std::chrono::seconds(30);
 }  // namespace
 
@@ -124,8 +125,11 @@ void Joiners::on_view(const view::View& before, std::uint64_t results_from) {
   const view::View& view = job_.view();
   if (job_.has_room())
     for (const Joining& one : joining(results_from))  // not all members reach it
-      if (one.ready && !view.rank_of(one.member.node))
-        joiners_[one.member.node].barred_until = job_.now + kRefusedFor;
+      if (one.ready && !view.rank_of(one.member.node)) {
+        Joiner& joiner = joiners_[one.member.node];
+        joiner.refused_for = std::clamp(2 * joiner.refused_for, kRefusedFor, kMostRefused);
+        joiner.barred_until = job_.now + joiner.refused_for;
+      }
   for (const view::Member& one : before.members) {
     Joiner& joiner = joiners_[one.node];
     if (view.has_member(one) || joiner.boot > one.boot) continue;
@@ -133,8 +137,10 @@ void Joiners::on_view(const view::View& before, std::uint64_t results_from) {
     joiner.barred_until = job_.now + kRefusedFor;
   }
   for (const view::Member& one : view.members)
-    if (const auto found = joiners_.find(one.node); found != joiners_.end())
+    if (const auto found = joiners_.find(one.node); found != joiners_.end()) {
       found->second.asked = Time{};
+      found->second.refused_for = Duration{};
+    }
 }
 
 void Joiners::on_history() {

@@ -28,7 +28,8 @@ class Joiners {
   Answer on_join(const NodeId& from, Boot boot, bool same_view, const JoinAsk& ask, Actions& out);
   void forget(const NodeId& node) { joiners_.erase(node); }  // it leaves
   // Who is named is on its way no longer; who was ready and is not named, or was left out, does not
-  // come in again soon, as what cut it off is likely still there.
+  // come in again soon, as what cut it off is likely still there: each attempt costs the others a
+  // view change, so after each in vain the next waits twice as long.
   void on_view(const view::View& before, std::uint64_t results_from);
   void on_history();  // what was ready is so no longer
 
@@ -54,7 +55,8 @@ class Joiners {
     std::uint64_t received_bytes = 0;
     Time progress{};
     Time barred_until{};
-    Time ready_at{};  // its last word that it is ready, if any
+    Duration refused_for{};  // after the latest views that did not name it; zero: named since
+    Time ready_at{};         // its last word that it is ready, if any
     bool hears_us = false;
     std::uint64_t step = 0;  // of its state
     view::CheckpointName checkpoint;

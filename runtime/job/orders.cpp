@@ -14,6 +14,23 @@ constexpr Duration kHeardLately = std::chrono::seconds(3);
 Error bad(std::string what) {
   return {ErrorCode::invalid_argument, std::move(what)};
 }
+
+// What the view of an order means for the job, for people.
+std::string done_text(const view::SignedOrder& order, std::uint64_t base_step) {
+  const std::string step = std::to_string(base_step);
+  switch (order.kind) {
+    case view::OrderKind::stop:
+      return "the job stops after step " + step;
+    case view::OrderKind::resume:
+      return "the job goes on after step " + step;
+    case view::OrderKind::resume_from:
+    case view::OrderKind::recover:
+      return "the job goes back to step " + step;
+    case view::OrderKind::remove:
+      break;
+  }
+  return "the job ends";
+}
 }  // namespace
 
 Result<void> Orders::may_be_taken(const view::SignedOrder& order) const {
@@ -31,7 +48,12 @@ void Orders::take(const view::SignedOrder& order) {
   ordered_at_ = job_.now;
 }
 
-void Orders::on_view() {
+void Orders::on_view(const view::View& before, Actions& out) {
+  const std::optional<view::SignedOrder>& done = job_.view().order;
+  if (done && done != before.order)
+    job_.report(done_text(*done, job_.view().base_step) + ", as node " + done->by.short_text() +
+                    " has ordered",
+                out);
   // Back at that step, or on from a newer one whose holder came in time: the job goes on.
   const bool over = wants(view::OrderKind::resume_from);
   if (over || (order_ && !view::is_later(*order_, job_.view().order))) order_.reset();

@@ -23,7 +23,7 @@ class Orders {
   // Fails with permission_denied or wrong_state.
   Result<void> may_be_taken(const view::SignedOrder& order) const;
   void take(const view::SignedOrder& order);
-  void on_view();
+  void on_view(const view::View& before, Actions& out);  // says whose order it carries out
   // The one taken is too old, or its giver may order no longer: it is dropped, and told.
   void drop_if_void(Actions& out);
   // Why the view is to end for an order, if it is time: a stop waits for the step under way.

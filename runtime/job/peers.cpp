@@ -11,7 +11,9 @@ constexpr Duration kRefusalHolds = std::chrono::milliseconds(2000);
 constexpr Duration kDoubtHolds = std::chrono::milliseconds(2000);
 constexpr Duration kHeardLately = std::chrono::milliseconds(100);
 constexpr Duration kVainFor = std::chrono::seconds(10);   // from one break to another
-constexpr Duration kCutHolds = std::chrono::seconds(60);  // then the link is tried again
+constexpr Duration kCutHolds = std::chrono::seconds(15);  // then the link is tried again
+constexpr Duration kLongestCut = std::chrono::seconds(240);
+constexpr Duration kCutRemembered = std::chrono::minutes(10);
 
 bool is_gone(PeerHealth health) {
   return health == PeerHealth::dead || health == PeerHealth::left;
@@ -88,7 +90,10 @@ bool Peers::breaks_in_vain(Time now, const NodeId& node, Duration alive_within) 
 void Peers::cut(Time now, const NodeId& node) {
   Peer& peer = peers_[node];
   peer.vain_since.reset();
-  peer.cut_until = now + kCutHolds;
+  const bool again = peer.cut_at && now < *peer.cut_at + kCutRemembered;
+  peer.cut_for = again ? std::min(2 * peer.cut_for, kLongestCut) : kCutHolds;
+  peer.cut_at = now;
+  peer.cut_until = now + peer.cut_for;
 }
 
 Duration Peers::waited(Time now, const NodeId& node, bool awaited, Time since) {

@@ -3,7 +3,7 @@
 // JobCore, read by all of its parts.
 //
 //   of a peer | message     | suspect   | dead, refused | silent in a step | breaks in vain
-//   reached   | -           | suspected | gone          | unheard          | cut for a minute
+//   reached   | -           | suspected | gone          | unheard          | cut for 15 s, then longer
 //   suspected | reached     | -         | gone          | unheard          | cut
 //   unheard   | reached     | -         | gone          | -                | cut
 //   cut       | after bytes | -         | gone          | unheard          | -
@@ -46,7 +46,9 @@ class Peers {
   // Its data connection broke. Whether it does so again and again, though it is heard otherwise
   // (within `alive_within`), and no bytes of a step come through.
   bool breaks_in_vain(Time now, const NodeId& node, Duration alive_within);
-  void cut(Time now, const NodeId& node);  // no step goes by it, for a while
+  // No step goes by it for a while: a break may be over soon, and to try a link that is still broken
+  // costs all a stalled step, so each further cut within ten minutes holds twice as long.
+  void cut(Time now, const NodeId& node);
 
   // A step waits for it since `since` at the earliest, or does not: how long it has been silent.
   Duration waited(Time now, const NodeId& node, bool awaited, Time since);
@@ -74,6 +76,8 @@ class Peers {
     bool unheard = false;               // was waited for in vain: the link to it is broken
     std::optional<Time> vain_since;     // the data connection broke, and no bytes of a step since
     Time cut_until{};                   // no bytes of a step get through
+    Duration cut_for{};                 // how long the latest cut holds
+    std::optional<Time> cut_at;         // when that began
   };
   const Peer* find(const NodeId& node) const;
   static void take(Time now, Peer& peer, PeerHealth health, bool refused);

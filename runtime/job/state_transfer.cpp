@@ -245,8 +245,10 @@ void StateFetch::on_part(Time now, const NodeId& from, const StatePart& part, Ef
   const std::uint64_t expected =
       std::min<std::uint64_t>(options_.part_bytes, meta_->size_bytes - part.offset);
   if (part.payload.size() != expected) return;
-  const auto holder = holders_.try_emplace(from, Holder{now, silence_of(from)}).first;
-  if (const auto asked = under_way_.find(number); asked != under_way_.end()) {
+  const auto [holder, fresh] = holders_.try_emplace(from, Holder{now, silence_of(from)});
+  const auto asked = under_way_.find(number);
+  // How long a late one took that somebody else is asked for by now, nobody knows.
+  if (!fresh && asked != under_way_.end() && asked->second.source == from) {
     const Duration took = now - std::max(asked->second.at, holder->second.progress);
     holder->second.timeout = std::clamp(4 * took, options_.timeout, 3 * options_.first_timeout);
   }

@@ -16,6 +16,10 @@ WallTime cut(WallTime time) {
   return std::chrono::time_point_cast<std::chrono::milliseconds>(time);
 }
 
+bool is_later(const Revocation& order, const Revocation& than) {
+  return std::tie(order.issued, order.signature) > std::tie(than.issued, than.signature);
+}
+
 // Of two by one issuer the later one stands for both, where it gives all that the other gives.
 bool stands_for(const Admission& later, const Admission& record) {
   return later.issuer == record.issuer && later.issued >= record.issued &&
@@ -144,8 +148,7 @@ Result<Admission> Admissions::admit(const Identity& issuer, Admission record,
 
 // What is ordered or admitted here is on disk before it counts: where it cannot be, nothing has happened.
 Result<void> Admissions::add(const Credentials& made) {
-  if (record_ && news_.size() > kLimitOfNews)
-    if (auto stored = store_all(); !stored) return stored;
+  if (record_ && news_.size() > kLimitOfNews) (void)store_all();  // or the news grow
   if (record_) {
     Credentials news = news_;
     news.add(made);
@@ -196,12 +199,15 @@ Result<Admissions::PutOut> Admissions::revoke(const Identity& issuer, const Revo
 Result<Admissions::PutOut> Admissions::revoke_here(const Identity& issuer, Revocation order,
                                                    bool undo) {
   const auto before = revocations_;
+  const std::string by =
+      "anew, as ordered by " + order.node.short_text() + " or whom that had let in: ";
   const Judged judged = judge(order);
   if (judged.verdict == Verdict::unproven)
     return {ErrorCode::permission_denied,
             "this node may not put others out; order it on one that has the right to operate"};
   if (judged.is_refused()) return {ErrorCode::invalid_argument, judged.why};
   if (judged.verdict == Verdict::good) insert(order);
+  settle();
   PutOut done;
   done.orders.push_back(order);
   for (const auto& [node, records] : before) {
@@ -209,18 +215,41 @@ Result<Admissions::PutOut> Admissions::revoke_here(const Identity& issuer, Revoc
     if (revocations_.contains(node) || own == admissions_.end() ||
         std::ranges::none_of(own->second, &Held::counts))
       continue;
-    Revocation anew = records.front();
+    Revocation anew;
+    anew.cluster = cluster_.id;
+    anew.node = node;
+    anew.reason = (by + records.front().reason).substr(0, Revocation::kMaxReasonBytes);
     anew.issued = order.issued;
+    anew.kept = still_named(node, records);
     anew.sign(issuer);
     if (undo || node == issuer.id() || judge(anew).verdict != Verdict::good) {
       ++done.back;
       continue;
     }
     insert(anew);
+    settle();
     done.orders.push_back(std::move(anew));
   }
   done.silenced = overrules(done.orders.front());
   return done;
+}
+
+// Digests of what this node has admitted that is known here, and that each of these orders lets stand:
+// what only one of them names, or nobody here has seen, is nothing to vouch for.
+std::vector<std::array<std::byte, 32>> Admissions::still_named(
+    const NodeId& node, const std::vector<Revocation>& orders) const {
+  std::vector<std::array<std::byte, 32>> kept;
+  for (const auto& [other, records] : admissions_)
+    for (const Held& one : records) {
+      if (one.record.issuer != node || !one.counts) continue;
+      const auto digest = one.record.digest();
+      if (std::ranges::all_of(orders, [&](const Revocation& order) {
+            return std::ranges::binary_search(order.kept, digest);
+          }))
+        kept.push_back(digest);
+    }
+  std::ranges::sort(kept);
+  return kept;
 }
 
 // Good: signed by a member that may admit, whose own record is here; the founder signs its own.
@@ -241,18 +270,22 @@ Admissions::Judged Admissions::judge(const Admission& admission) const {
                  (one.record == admission || vouched_for(one.record));
         }))
       return {Verdict::known};
-    if (known.size() >= kLimitPerNode && !is_recovery(admission.issuer))
+    // One that leads nowhere, as who signed it is out, gives way.
+    const auto standing =
+        std::ranges::count_if(known, [](const Held& one) { return one.depth != Held::kNowhere; });
+    if (!believes_ && standing >= std::ptrdiff_t{kLimitPerNode} && !is_recovery(admission.issuer))
       return bad("is one too many; a node has at most 8");
   }
   if (is_recovery(admission.node)) return bad("lets in the recovery key, which is no node");
-  if (count_ >= kLimit && !is_recovery(admission.issuer))
+  if (!believes_ && count_ >= kLimit && !is_recovery(admission.issuer))
     return bad("does not fit; the cluster has 65536 records");
   const bool founds = admission.issuer == admission.node;
   if (founds && admission.node != cluster_.founder) return bad("is signed by the node itself");
   if (believes_) return {Verdict::good};
   const SignKey* key = founds ? &admission.sign_key : key_of(admission.issuer);
   if (!key) return {Verdict::unproven};
-  if (!founds && !vouched_for(admission)) return bad("is by a node that was put out");
+  if (!founds && !vouched_for(admission))
+    return {Verdict::voided, bad("is by a node that was put out").why};
   // The right may arrive later; until then the signature is worth no time.
   if (!founds && depth_of(admission) == Held::kNowhere) return {Verdict::unproven};
   if (!verify(*key, kPurpose, admission.signed_bytes(), admission.signature))
@@ -288,25 +321,30 @@ Admissions::Judged Admissions::judge(const Revocation& revocation) const {
   const bool recovers = is_recovery(revocation.issuer);
   const auto own = revocations_.find(revocation.node);
   if (own != revocations_.end()) {
-    if (std::ranges::any_of(own->second, [&](const Revocation& one) {
-          return one == revocation ||
-                 (recovers && one.issuer == revocation.issuer && one.issued >= revocation.issued);
-        }))
-      return {Verdict::known};
-    if (own->second.size() >= kLimitPerNode && !recovers)
+    bool replaces = false;
+    for (const Revocation& one : own->second) {
+      if (one.issuer != revocation.issuer) continue;
+      if (!is_later(revocation, one)) return {Verdict::known};
+      replaces = true;
+    }
+    if (!believes_ && !recovers && !replaces && own->second.size() >= kLimitPerNode &&
+        !most_junior(own->second, revocation))
       return bad("is one too many; a node has at most 8");
   }
   if (believes_) return {Verdict::good};
   const auto by = revoked_by_.find(revocation.issuer);
+  // To put out one that orders itself makes room.
+  const bool fits = revoked_weight_ < kLimit || revoked_by_.contains(revocation.node);
   if (!recovers &&
-      (revoked_count_ >= kLimit || (by != revoked_by_.end() && by->second >= kLimitPerIssuer)))
-    return bad("does not fit; a node puts out at most 4096 and all of them 65536");
+      (!fits || (by != revoked_by_.end() && by->second + revocation.weight() > kLimitPerIssuer)))
+    return bad("does not fit; the orders of a node weigh at most 4096 and all of them 65536");
   const SignKey* key = key_of(revocation.issuer);
   if (!key) return {Verdict::unproven};
   if (!recovers) {
     const Held* seat = seat_of(revocation.issuer, kRightOperate, revocation.issued);
     if (!seat) return {Verdict::unproven};
-    if (is_overruled(revocation, *seat)) return bad("is by a node that one senior to it put out");
+    if (is_overruled(revocation, *seat))
+      return {Verdict::voided, bad("is by a node that one senior to it put out").why};
   }
   if (!verify(*key, kRevocationPurpose, revocation.signed_bytes(), revocation.signature))
     return {Verdict::forged, bad("has a wrong signature").why};
@@ -322,8 +360,10 @@ const SignKey* Admissions::key_of(const NodeId& issuer) const {
 
 void Admissions::insert(const Admission& admission) {
   auto& records = admissions_[admission.node];
+  const bool full = records.size() >= kLimitPerNode;
   const auto covered = std::erase_if(records, [&](const Held& one) {
-    if (!stands_for(admission, one.record)) return false;
+    if (!stands_for(admission, one.record) && (!full || believes_ || one.depth != Held::kNowhere))
+      return false;
     --admitted_by_[one.record.issuer];
     return true;
   });
@@ -337,7 +377,7 @@ void Admissions::insert(const Admission& admission) {
   count_ += 1 - covered;
   ++admitted_by_[admission.issuer];
   changed_.insert(admission.node);
-  if (changes_others && !believes_) settle_all();
+  unsettled_ |= changes_others;
   note({admission.node, admission.issued});
   news_.admissions.push_back(admission);
   dirty_ = true;
@@ -352,14 +392,19 @@ void Admissions::insert(const LinkKey& link_key) {
 
 void Admissions::insert(const Revocation& revocation) {
   auto& records = revocations_[revocation.node];
-  if (is_recovery(revocation.issuer)) {
-    const auto older =
-        std::erase_if(records, [&](const Revocation& one) { return is_recovery(one.issuer); });
-    revoked_count_ -= older;
-    revoked_by_[revocation.issuer] -= older;
-  }
+  std::erase_if(records, [&](const Revocation& one) {
+    if (one.issuer != revocation.issuer) return false;
+    take_weight(one);
+    return true;
+  });
+  if (!believes_ && records.size() >= kLimitPerNode)
+    if (const Revocation* junior = most_junior(records, revocation)) {
+      take_weight(*junior);
+      records.erase(records.begin() + (junior - records.data()));
+    }
   records.push_back(revocation);
-  ++revoked_by_[revocation.issuer];
+  revoked_by_[revocation.issuer] += revocation.weight();
+  revoked_weight_ += revocation.weight();
   ++revoked_count_;
   changed_.insert(revocation.node);
   news_.revocations.push_back(revocation);
@@ -367,7 +412,14 @@ void Admissions::insert(const Revocation& revocation) {
   // Of one that has signed nothing nobody else's standing hangs on it.
   const bool signs =
       admitted_by_.contains(revocation.node) || revoked_by_.contains(revocation.node);
-  if (signs && !believes_) settle_all();
+  unsettled_ |= signs;
+}
+
+void Admissions::take_weight(const Revocation& revocation) {
+  const auto by = revoked_by_.find(revocation.issuer);
+  if ((by->second -= revocation.weight()) == 0) revoked_by_.erase(by);
+  revoked_weight_ -= revocation.weight();
+  --revoked_count_;
 }
 
 }  // namespace gpunode::security

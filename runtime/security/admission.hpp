@@ -51,8 +51,8 @@ struct Admission {
 };
 
 // Puts a node out for good, by one that may operate. Two that put each other out are both out; else
-// what one orders that a senior has put out is void (admission_settle.cpp). By the recovery key: of
-// several the newest counts.
+// what one orders that a senior has put out is void (admission_settle.cpp). Of several by one issuer the
+// newest counts.
 struct Revocation {
   static constexpr std::size_t kMaxReasonBytes = 128;
   static constexpr std::size_t kMaxKept = 4096;
@@ -68,6 +68,8 @@ struct Revocation {
   Signature signature{};
 
   bool operator==(const Revocation&) const = default;
+  // What it takes of the room for revocations: one, and one for each four records that it names.
+  std::size_t weight() const { return 1 + (kept.size() + 3) / 4; }
   void sign(const Identity& by);
   Bytes signed_bytes() const;
 };
@@ -88,6 +90,8 @@ struct Credentials {
 
   bool operator==(const Credentials&) const = default;
   bool empty() const { return admissions.empty() && link_keys.empty() && revocations.empty(); }
+  // The same in parts of at most about so many bytes each, who is put out first.
+  std::vector<Credentials> parts(std::size_t most_bytes) const;
   std::size_t size() const { return admissions.size() + link_keys.size() + revocations.size(); }
   void add(const Credentials& more);  // behind its own
 };
@@ -156,9 +160,9 @@ class RecoveryKey;
 
 class Admissions {
  public:
-  static constexpr std::size_t kLimit = 65536;          // of each kind
+  static constexpr std::size_t kLimit = 65536;          // of each kind; revocations by weight
   static constexpr std::size_t kLimitPerNode = 8;       // admissions, and revocations, of one node
-  static constexpr std::size_t kLimitPerIssuer = 4096;  // revocations by one node
+  static constexpr std::size_t kLimitPerIssuer = 4096;  // weight of revocations by one node
   static constexpr std::size_t kLimitOfNews = 256;      // then all is written anew
   // Who was not seen for so long is forgotten, and comes back by a new token only.
   static constexpr std::chrono::hours kForgotten{24 * 30};
@@ -267,11 +271,12 @@ class Admissions {
   std::shared_ptr<const AdmissionSnapshot> snapshot() const { return snapshot_.read(); }
 
  private:
-  enum class Verdict { good, known, unproven, bad, forged };
+  // voided: refused by what is known now, which a later record may change.
+  enum class Verdict { good, known, unproven, voided, bad, forged };
   struct Judged {
     Verdict verdict = Verdict::good;
     std::string why = {};
-    bool is_refused() const { return verdict == Verdict::bad || verdict == Verdict::forged; }
+    bool is_refused() const { return verdict >= Verdict::voided; }
   };
   // An admission, and whether it leads back to the founder or the recovery key.
   struct Held {
@@ -293,6 +298,9 @@ class Admissions {
   Judged judge(const Revocation& revocation) const;
   const SignKey* key_of(const NodeId& issuer) const;
   const Held* seat_of(const NodeId& node, Rights rights, WallTime when) const;
+  // The one of these that gives way to `order` where there is no room for both; null: none.
+  const Revocation* most_junior(const std::vector<Revocation>& orders,
+                                const Revocation& order) const;
   std::vector<const Revocation*> orders_over(const Held& seat) const;
   bool is_overruled(const Revocation& order, const Held& seat) const;
   bool overrules(const Revocation& order) const;
@@ -302,12 +310,15 @@ class Admissions {
   bool is_recovery(const NodeId& issuer) const {
     return cluster_.has_recovery() && issuer == cluster_.recovery_id();
   }
+  void settle();  // if what is signed by others may hang on what came since
   void settle_all();
   std::set<Signature> settle_seniority();
   void settle_counts();
   void drop_revocations(const std::function<bool(const Revocation&)>& is_void);
   Result<Merge> believe(const Credentials& stored);
   std::set<NodeId> members(WallTime now) const;
+  std::vector<std::array<std::byte, 32>> still_named(const NodeId& node,
+                                                     const std::vector<Revocation>& orders) const;
   Result<PutOut> revoke_here(const Identity& issuer, Revocation order, bool undo);
   Result<Refounding> refound_here(const RecoveryKey& key, const RefoundOrder& order, WallTime now);
   Revocation disown(const RecoveryKey& key, const NodeId& node, const RefoundOrder& order,
@@ -316,6 +327,7 @@ class Admissions {
   void insert(const Admission& admission);
   void insert(const LinkKey& link_key);
   void insert(const Revocation& revocation);
+  void take_weight(const Revocation& revocation);  // of one that goes
   void note(const Sighting& sighting);
   template <class Record>
   bool merge_some(std::vector<Record>& pending, std::vector<Record>& added, Merge& merge,
@@ -336,7 +348,7 @@ class Admissions {
   std::map<NodeId, std::vector<Held>> admissions_;
   std::map<NodeId, std::pair<LinkKey, CurveKey>> link_keys_;  // with what is made of it
   std::map<NodeId, std::vector<Revocation>> revocations_;
-  std::map<NodeId, std::size_t> revoked_by_;  // how many
+  std::map<NodeId, std::size_t> revoked_by_;  // their weight
   std::map<NodeId, WallTime> seen_;
   std::unordered_map<NodeId, std::size_t> admitted_by_;      // how many records
   std::set<NodeId> changed_;                                 // since the snapshot
@@ -344,7 +356,8 @@ class Admissions {
   std::set<NodeId> arrived_;   // who were admitted, since a look at it
   std::set<NodeId> restored_;  // since a look at it
   Credentials news_;           // since record_ was written
-  std::size_t count_ = 0, revoked_count_ = 0;
+  std::size_t count_ = 0, revoked_count_ = 0, revoked_weight_ = 0;
+  bool unsettled_ = false;
   bool dirty_ = false;     // something is not on disk yet
   bool awake_ = false;     // the time that this node was off is accounted for
   bool believes_ = false;  // while its own disk is read

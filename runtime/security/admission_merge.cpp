@@ -9,8 +9,29 @@ namespace gpunode::security {
 
 namespace {
 
-constexpr std::size_t kMaxWaiting = 1024;  // of each teller
+constexpr std::size_t kMaxWaiting = 2048;  // weight of what waits of each teller
 constexpr std::size_t kMaxTellers = 64;
+constexpr int kMostPasses = 64;  // over what one tells at once; the rest waits for whom it hangs on
+
+template <class Record>
+std::size_t weight_of(const Record& record) {
+  if constexpr (requires { record.weight(); })
+    return record.weight();
+  else
+    return 1;
+}
+
+template <class Record>
+std::size_t weight_of(const std::vector<Record>& records) {
+  std::size_t sum = 0;
+  for (const Record& one : records) sum += weight_of(one);
+  return sum;
+}
+
+std::size_t weight_of(const Credentials& records) {
+  return weight_of(records.admissions) + weight_of(records.link_keys) +
+         weight_of(records.revocations);
+}
 
 const NodeId& awaited_by(const Admission& admission) {
   return admission.issuer;
@@ -44,6 +65,7 @@ bool Admissions::merge_some(std::vector<Record>& pending, std::vector<Record>& a
         ++merge.known;
         break;
       case Verdict::unproven:
+      case Verdict::voided:
         rest.push_back(std::move(record));
         break;
       case Verdict::forged:
@@ -55,17 +77,29 @@ bool Admissions::merge_some(std::vector<Record>& pending, std::vector<Record>& a
     }
   }
   pending = std::move(rest);
+  if (progress) settle();
   return progress;
 }
 
 // Leaves what is not proven yet.
 void Admissions::merge_all(Credentials& pending, Merge& merge, bool whole) {
-  for (bool progress = true; progress && (whole || !merge.forged);) {
+  bool progress = true;
+  for (int pass = 0; progress && pass < kMostPasses && (whole || !merge.forged); ++pass) {
     // Who is put out is so before it can let anybody in.
     progress = merge_some(pending.revocations, merge.added.revocations, merge, whole);
     progress |= merge_some(pending.admissions, merge.added.admissions, merge, whole);
     progress |= merge_some(pending.link_keys, merge.added.link_keys, merge, whole);
   }
+  const auto refuse_voided = [&](auto& records) {
+    std::erase_if(records, [&](const auto& record) {
+      Judged judged = judge(record);
+      if (judged.verdict != Verdict::voided) return false;
+      merge.refused.push_back(std::move(judged.why));
+      return true;
+    });
+  };
+  refuse_voided(pending.revocations);
+  refuse_voided(pending.admissions);
 }
 
 // What waits for one of those that have arrived, by teller.
@@ -81,23 +115,25 @@ std::map<NodeId, Credentials> Admissions::take_awaited() {
 // Each teller has room of its own: what one tells takes none from another.
 void Admissions::wait_for_more(const NodeId& teller, Credentials unproven) {
   if (unproven.empty()) return;
-  const auto count = [](const auto& of) {
+  const auto weight = [](const auto& of) {
     std::size_t sum = 0;
-    for (const auto& [node, records] : of.second) sum += records.size();
+    for (const auto& [node, records] : of.second) sum += weight_of(records);
     return sum;
   };
-  std::erase_if(waiting_, [](const auto& one) { return one.second.empty(); });
+  std::erase_if(waiting_, [this](const auto& one) {
+    return one.second.empty() || revocations_.contains(one.first);
+  });
   if (!waiting_.contains(teller) && waiting_.size() >= kMaxTellers)
-    waiting_.erase(std::ranges::max_element(waiting_, {}, count));
+    waiting_.erase(std::ranges::max_element(waiting_, {}, weight));
   auto& waiting = waiting_[teller];
-  std::size_t room = kMaxWaiting - std::min(kMaxWaiting, count(std::pair(teller, waiting)));
+  std::size_t room = kMaxWaiting - std::min(kMaxWaiting, weight(std::pair(teller, waiting)));
   const auto keep = [&](const auto& records, auto of) {
     for (const auto& record : records) {
-      if (room == 0) return;
+      if (room < weight_of(record)) continue;
       auto& there = waiting[awaited_by(record)].*of;
       if (std::ranges::find(there, record) != there.end()) continue;
       there.push_back(record);
-      --room;
+      room -= weight_of(record);
     }
   };
   keep(unproven.revocations, &Credentials::revocations);

@@ -8,6 +8,7 @@
 // junior orders puts its senior out, too, and leaves the senior its word. An order that is void is not
 // kept: where what made it so turns out to be void itself, it counts once it is told again.
 #include <algorithm>
+#include <utility>
 
 #include "runtime/security/admission.hpp"
 
@@ -87,7 +88,31 @@ bool Admissions::leads_back(const Admission& record) const {
          });
 }
 
+// Of as many orders as one node may have those of the most senior stay, whichever came first.
+const Revocation* Admissions::most_junior(const std::vector<Revocation>& orders,
+                                          const Revocation& order) const {
+  const auto seat = [&](const Revocation& one) {
+    return seat_of(one.issuer, kRightOperate, one.issued);
+  };
+  const Revocation* junior = nullptr;
+  const Held* lowest = seat(order);
+  for (const Revocation& one : orders) {
+    if (!lowest || is_recovery(one.issuer)) continue;
+    const Held* held = seat(one);
+    if (!held) return &one;
+    if (!lowest->is_senior_to(*held)) continue;
+    junior = &one;
+    lowest = held;
+  }
+  return junior;
+}
+
+void Admissions::settle() {
+  if (std::exchange(unsettled_, false) && !believes_) settle_all();
+}
+
 void Admissions::settle_all() {
+  unsettled_ = false;
   drop_revocations([standing = settle_seniority()](const Revocation& one) {
     return !standing.contains(one.signature);
   });
@@ -164,8 +189,7 @@ void Admissions::drop_revocations(const std::function<bool(const Revocation&)>& 
   for (auto at = revocations_.begin(); at != revocations_.end();) {
     std::erase_if(at->second, [&](const Revocation& one) {
       if (!is_void(one)) return false;
-      if (const auto by = revoked_by_.find(one.issuer); --by->second == 0) revoked_by_.erase(by);
-      --revoked_count_;
+      take_weight(one);
       changed_.insert(one.node);
       dirty_ = true;
       return true;

@@ -4,8 +4,8 @@
 // Forgotten is who was not seen for 30 days, unless the chain of one that is kept leads over it. That
 // lets nobody back in by the back door: the node itself has no session any more, over which it could
 // tell of itself, and whoever still holds its admission may bring it back only as long as nobody has
-// put it out. Hence a revocation is never forgotten (200 bytes, at most 65536 of them), nor is what
-// proves it. Each node forgets by what it saw itself and was told of by others, and counts no time in
+// put it out. Hence a revocation is never forgotten (all of them together weigh at most 65536, some
+// 25 MB), nor is what proves it. Each node forgets by what it saw itself and was told of by others, and counts no time in
 // which it did not run: a cluster that was off for a year is the same after it.
 #include "runtime/security/admission.hpp"
 
@@ -110,6 +110,7 @@ Result<Admissions::Merge> Admissions::believe(const Credentials& stored) {
 }
 
 void Admissions::publish() {
+  settle();
   if (changed_.empty()) return;
   AdmissionSnapshot next = *snapshot();
   std::map<std::size_t, std::unordered_map<NodeId, std::shared_ptr<const Standing>>> nodes;

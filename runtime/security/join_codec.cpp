@@ -153,6 +153,10 @@ std::size_t wire_bytes(const Revocation& revocation) {
   return 144 + revocation.reason.size() + 32 * revocation.kept.size();
 }
 
+std::size_t wire_bytes(const Sighting&) {
+  return 40;
+}
+
 template <class Record, class Packed>
 bool unpack(const flatbuffers::Vector<flatbuffers::Offset<Packed>>* packed, WireBudget& budget,
             std::vector<Record>& out) {
@@ -239,6 +243,27 @@ bool unpack(const wire::Token* packed, TokenId& id, StoredToken& out) {
 }
 
 }  // namespace
+
+std::vector<Credentials> Credentials::parts(std::size_t most_bytes) const {
+  std::vector<Credentials> parts(1);
+  std::size_t used = 0;
+  const auto place = [&](const auto& records, auto of) {
+    for (const auto& record : records) {
+      const std::size_t bytes = wire_bytes(record);
+      if (used > 0 && used + bytes > most_bytes) {
+        parts.emplace_back();
+        used = 0;
+      }
+      used += bytes;
+      (parts.back().*of).push_back(record);
+    }
+  };
+  place(revocations, &Credentials::revocations);
+  place(admissions, &Credentials::admissions);
+  place(link_keys, &Credentials::link_keys);
+  place(sightings, &Credentials::sightings);
+  return parts;
+}
 
 Bytes encode_credentials(const Credentials& credentials) {
   flatbuffers::FlatBufferBuilder builder(bytes_of(credentials));

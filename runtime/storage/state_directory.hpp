@@ -37,6 +37,8 @@ class StateDirectory {
   // A folder inside, created if missing.
   Result<Path> folder(std::string_view name) const;
   FileSystem& files() const { return *files_; }
+  // Another process, or another node of this one, may have it from now on.
+  void unlock() { lock_.reset(); }
 
  private:
   StateDirectory(FileSystem& files, Path path, std::unique_ptr<FileLock> lock)

@@ -52,6 +52,8 @@ class Explained(cluster.ProcessTest):
     def test_a_trace_has_the_steps_of_all_members_in_a_sane_order(self):
         self.start(slices=6)
         out = self.world.path("trace.json")
+        key = os.path.join(self.b.state, "identity.key")
+        self.assert_fails(self.b.ask("job", "trace", "slow", "--out", key), 1, "state directory")
         done = self.b.ask("job", "trace", "slow", "--steps", "5", "--out", out, "--json")
         self.assertEqual(done.code, 0, str(done))
         with open(out, encoding="utf-8") as stream:

@@ -196,7 +196,7 @@ class Removal(cluster.ProcessTest):
         """It says for a moment that it trains the job, which keeps nobody's word of the removal back."""
         a = self.world.start("a")
         nodes = {"a": a, "b": self.world.join("b", a), "c": self.world.join("c", a)}
-        self.assertEqual(a.ask("train", self.job_file(steps=2000, every=500, nodes=2)).code, 0)
+        self.assertEqual(a.ask("train", self.job_file(steps=6000, every=1500, nodes=2)).code, 0)
         members = cluster.wait_until(lambda: (lambda line: line["members"] if line["step"] > 0 and
                                               len(line["members"]) == 2 else None)(
             self.progress(a, "small")), "two train it")

@@ -94,6 +94,7 @@ void JobChecks::on_restart(const view::Member& node, const view::Votes& votes) {
   const view::View& view = votes.view;
   places_[node].view = name_of(view);  // what it learns from now on is of this view's history
   state_at_.insert_or_assign(node, State{0, truth_.state[0]});
+  asking_.erase(node.node);
   if (view.view_id == 0) return;
   if (const view::View* known = decided(name_of(view))) {
     if (!(*known == view)) fail("13: the vote file holds a view that was never decided");
@@ -105,6 +106,33 @@ void JobChecks::on_restart(const view::Member& node, const view::Votes& votes) {
   if (earlier && !forced && !rules::may_decide(*earlier, votes.chain.back().signers()))
     fail("13: the vote file holds a view that no quorum has accepted");
   record(view);
+}
+
+// Who had a part in a view, or asks to come in.
+bool JobChecks::is_believed(const NodeId& node) const {
+  return asking_.contains(node) ||
+         std::any_of(decided_.begin(), decided_.end(), [&](const auto& one) {
+           return one.second.rank_of(node) || one.second.is_acceptor(node);
+         });
+}
+
+std::uint64_t JobChecks::floor_of(const HistoryId& history, std::uint64_t last) const {
+  std::uint64_t floor = 0;
+  if (const auto found = durable_.find(history); found != durable_.end())
+    for (const std::uint64_t step : found->second) {
+      // Disks that broke may have taken every copy; a disk that is merely away has not. Of who
+      // has nothing to do with the job nobody believes that it has one.
+      const bool held = std::any_of(copies_.begin(), copies_.end(), [&](const auto& one) {
+        return one.second.history == history && one.second.step >= step &&
+               one.second.step <= last && is_believed(one.first);
+      });
+      if (held || copies_lost_ == 0) floor = std::max(floor, step);
+    }
+  const auto parent = parents_.find(history);
+  if (parent != parents_.end() && parent->second.turn == Turn::rollback && ordered_back_.empty())
+    floor =
+        std::max(floor, floor_of(parent->second.history, std::min(last, parent->second.left_at)));
+  return floor;
 }
 
 // Only what a person ordered is carried out, and once.

@@ -153,6 +153,7 @@ void JobChecks::on_send(const view::Member& node, const job::JobMessage& message
                         const Bytes& durable_votes) {
   if (const auto* step = std::get_if<job::StepMessage>(&message.body))
     check_step(node, message, *step);
+  if (std::holds_alternative<job::JoinAsk>(message.body)) asking_.insert(node.node);
   const auto* grant = std::get_if<job::LeaseGrant>(&message.body);
   if (grant && grant->granted && promised_.contains({node.node, name_of(message)}))
     fail("5: a lease was granted after a promise in the same view");
@@ -269,23 +270,6 @@ void JobChecks::check_rollback(const view::View& before, const view::View& view)
            std::to_string(view.base_step) + ", though a member of it holds step " +
            std::to_string(has));
   }
-}
-
-std::uint64_t JobChecks::floor_of(const HistoryId& history, std::uint64_t last) const {
-  std::uint64_t floor = 0;
-  if (const auto found = durable_.find(history); found != durable_.end())
-    for (const std::uint64_t step : found->second) {
-      // Disks that broke may have taken every copy; a disk that is merely away has not.
-      const bool held = std::any_of(copies_.begin(), copies_.end(), [&](const auto& one) {
-        return one.second.history == history && one.second.step >= step && one.second.step <= last;
-      });
-      if (held || copies_lost_ == 0) floor = std::max(floor, step);
-    }
-  const auto parent = parents_.find(history);
-  if (parent != parents_.end() && parent->second.turn == Turn::rollback && ordered_back_.empty())
-    floor =
-        std::max(floor, floor_of(parent->second.history, std::min(last, parent->second.left_at)));
-  return floor;
 }
 
 bool JobChecks::has_result(const view::Member& node) const {

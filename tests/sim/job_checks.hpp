@@ -123,6 +123,7 @@ class JobChecks {
   std::vector<Later> later_than(const ViewName& name) const;
   // The newest step of a durable checkpoint that binds a view which follows on this history.
   // Of what belongs to the history up to `last`, where another one left it.
+  bool is_believed(const NodeId& node) const;  // that it has a copy
   std::uint64_t floor_of(const HistoryId& history, std::uint64_t last = ~std::uint64_t{0}) const;
   void agree(const HistoryId& history, std::uint64_t step, const char* what, const Digest& digest);
   std::uint64_t newest_commit_in(const HistoryId& history) const;
@@ -172,6 +173,7 @@ class JobChecks {
   };
   std::set<std::uint64_t> ordered_back_;
   std::vector<view::SignedOrder> orders_;  // that a person gave
+  std::set<NodeId> asking_;                // to come in, in its latest life
   std::map<NodeId, Copy> copies_;          // the checkpoint that each disk holds
   std::uint64_t copies_lost_ = 0;          // to disks that broke
   std::set<view::Member> clock_stopped_;   // in the view that the node is in

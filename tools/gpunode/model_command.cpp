@@ -7,6 +7,7 @@
 #include "runtime/storage/posix_file_system.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/output_file.hpp"
 #include "tools/gpunode/text.hpp"
 
 namespace gpunode::cli {
@@ -70,12 +71,15 @@ Result<model::ImageSize> image_of(const Invocation& invocation) {
   return {ErrorCode::invalid_argument, "--image: " + text + " is neither 224 nor 224x160"};
 }
 
-// Reads the operand's model, writes it by `save`. The exit code.
-template <class Save>
-int convert(const Invocation& invocation, const std::string& from, bool for_jobs, Save save) {
+// Reads the operand's model, writes it by `save` to where `place` says. The exit code.
+template <class Place, class Save>
+int convert(const Invocation& invocation, bool for_jobs, Place place, Save save) {
+  const std::string from = invocation.arguments.text("PATH");
   const std::string out = invocation.arguments.text("--out");
   if (out.empty())
     return fail(invocation, {ErrorCode::invalid_argument, "--out is missing"}, kUsage);
+  const auto target = place(invocation, out);
+  if (!target) return fail(invocation, target.error());
   const auto context = invocation.arguments.whole("--context", 0, 1, kLongestContext);
   if (!context) return fail(invocation, context.error(), kUsage);
   const auto image = image_of(invocation);
@@ -87,20 +91,19 @@ int convert(const Invocation& invocation, const std::string& from, bool for_jobs
       files, unreadable ? absolute_path(from) : source,
       {.context = static_cast<std::int64_t>(*context), .image = *image});
   if (!stored) return fail(invocation, stored.error());
-  const auto written = save(files, *stored, absolute_path(out));
+  const auto written = save(files, *stored, *target);
   if (!written) return fail(invocation, written.error());
-  return show(invocation, *stored, absolute_path(out), *written, for_jobs);
+  return show(invocation, *stored, *target, *written, for_jobs);
 }
 
 }  // namespace
 
 int run_model_import(const Invocation& invocation) {
-  return convert(invocation, invocation.arguments.text("PATH"), true, checkpoint::save_model);
+  return convert(invocation, true, output_file, checkpoint::save_model);
 }
 
 int run_model_export(const Invocation& invocation) {
-  return convert(invocation, invocation.arguments.text("PATH"), false,
-                 checkpoint::save_for_transformers);
+  return convert(invocation, false, output_folder, checkpoint::save_for_transformers);
 }
 
 }  // namespace gpunode::cli

@@ -13,5 +13,8 @@ namespace gpunode::cli {
 // The file's absolute path. Fails with invalid_argument: it is a folder or a device, or lies in the
 // state directory; not_found: its folder is not there.
 Result<storage::Path> output_file(const Invocation& invocation, const std::string& out);
+// The absolute path of a folder for files, which need not be there yet. Fails with invalid_argument: it
+// is no folder, or lies in the state directory.
+Result<storage::Path> output_folder(const Invocation& invocation, const std::string& out);
 
 }  // namespace gpunode::cli

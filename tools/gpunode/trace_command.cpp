@@ -1,11 +1,11 @@
 // `job trace`: the newest steps of a job over all its members, as a file for a trace viewer.
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 
 #include "actors/job/timeouts.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
+#include "tools/gpunode/output_file.hpp"
 #include "tools/gpunode/text.hpp"
 
 namespace gpunode::cli {
@@ -33,22 +33,26 @@ std::string summary_of(const json& trace) {
 int run_job_trace(const Invocation& invocation) {
   auto steps = invocation.arguments.whole("--steps", 8, 1, 1000);
   if (!steps) return fail(invocation, steps.error(), kUsage);
+  std::string where = invocation.arguments.text("--out");
+  if (!where.empty()) {
+    const auto file = output_file(invocation, where);
+    if (!file) return fail(invocation, file.error());
+    where = file->string();
+  }
   Answer answer =
       ask_node(invocation, "job.trace",
                {{"job", invocation.arguments.text("JOB")}, {"steps", *steps}}, jobs::kTraceTimeout);
   if (!answer) return fail(invocation, answer);
   const json trace = object(answer.body, "trace");
   const std::string text = trace.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-  const std::string path = invocation.arguments.text("--out");
-  if (path.empty())
+  if (where.empty())
     return tell(invocation, {trace, std::nullopt, kOk}, [&](auto&) { return text; });
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  std::ofstream file(where, std::ios::binary | std::ios::trunc);
   file << text;
   file.close();
   if (!file)
-    return fail(invocation, {ErrorCode::io_error,
-                             "cannot write " + path + ": look at its folder and the disk's space"});
-  const std::string where = std::filesystem::absolute(path).string();
+    return fail(invocation, {ErrorCode::io_error, "cannot write " + where +
+                                                      ": look at its folder and the disk's space"});
   const json written = {{"path", where},
                         {"events", list(trace, "traceEvents").size()},
                         {"metadata", object(trace, "metadata")}};

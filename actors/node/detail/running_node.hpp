@@ -79,6 +79,10 @@ class RunningNode {
     std::unique_lock lock(end_mutex_);
     phase_changed_.wait(lock, [this] { return phase_ == Phase::ended; });
   }
+  bool has_ended() {
+    std::lock_guard lock(end_mutex_);
+    return phase_ == Phase::ended;
+  }
   // Whether work that did not end in time still uses the parts of this node. After the end.
   bool in_use() const { return system_ && system_->registry().running() > 0; }
 

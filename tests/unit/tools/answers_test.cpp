@@ -52,7 +52,9 @@ TEST(Answers, EveryFieldHasATypeAMeaningAndAHolder) {
       std::string holder = holder_of(field.path);
       const bool in_list = holder.ends_with("[]");
       if (in_list) holder.resize(holder.size() - 2);
-      if (!holder.empty()) EXPECT_EQ(seen[holder], in_list ? "list" : "object") << where;
+      if (!holder.empty()) {
+        EXPECT_EQ(seen[holder], in_list ? "list" : "object") << where;
+      }
       EXPECT_TRUE(seen.emplace(field.path, field.type).second) << where << " stands twice";
     }
     EXPECT_FALSE(answer.fields.empty()) << answer.command;

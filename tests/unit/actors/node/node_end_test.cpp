@@ -99,7 +99,8 @@ TEST_F(NodeEnd, a_stopped_node_answers_every_call_and_command_at_once) {
   auto answer = node_->call("anything", "", std::chrono::hours(1));
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, ErrorCode::cancelled);
-  for (const char* command : {"jobs", "train", "models", "token.create"}) {
+  for (const char* command :
+       {"jobs", "train", "models", "token.create", "nodes", "metrics", "devices"}) {
     json told = json::parse(node_->command(command, "{}"));
     EXPECT_EQ(told["error"].value("code", ""), "cancelled") << told.dump();
   }
@@ -107,6 +108,16 @@ TEST_F(NodeEnd, a_stopped_node_answers_every_call_and_command_at_once) {
       node_->publish("late", [](std::string_view) -> Result<std::string> { return std::string(); });
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, ErrorCode::cancelled);
+}
+
+TEST_F(NodeEnd, the_state_directory_of_a_stopped_node_is_free_for_another) {
+  const auto early = start();
+  ASSERT_FALSE(early);
+  EXPECT_EQ(early.error().code, ErrorCode::wrong_state);
+  node_->stop();
+  const auto next = start();
+  ASSERT_TRUE(next) << next.error().message();
+  EXPECT_EQ((*next)->id(), node_->id());
 }
 
 TEST_F(NodeEnd, questions_from_many_threads_are_answered_while_the_node_stops) {

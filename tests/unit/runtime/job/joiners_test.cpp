@@ -179,6 +179,23 @@ TEST_F(JoinersTest, who_was_ready_and_is_not_named_is_barred_for_five_seconds) {
   EXPECT_TRUE(is_ready(3));
 }
 
+TEST_F(JoinersTest, who_is_not_named_again_and_again_waits_longer_until_a_view_names_it) {
+  for (const auto wait : {5s, 10s, 20s, 40s, 40s}) {
+    join(3, ask_of(5, true));
+    joiners_.on_view(enter({1, 2}), 1);
+    pass(wait - 1ms);
+    EXPECT_TRUE(joiners_.is_barred(node(3))) << wait.count();
+    pass(1ms);
+    EXPECT_FALSE(joiners_.is_barred(node(3))) << wait.count();
+  }
+  joiners_.on_view(enter({1, 2, 3}), 1);
+  enter({1, 2});
+  join(3, ask_of(5, true));
+  joiners_.on_view(enter({1, 2}), 1);
+  pass(5s);
+  EXPECT_FALSE(joiners_.is_barred(node(3)));
+}
+
 TEST_F(JoinersTest, in_a_full_view_nobody_is_barred_for_not_being_named) {
   join(4, ask_of(5, true));
   joiners_.on_view(enter({1, 2, 3}), 1);

@@ -17,8 +17,9 @@ class OrdersTest : public ContextTest {
     view::View view = next_view({1, 2, 3});
     view.stopped = true;
     view.order = order;
+    const view::View before = job_.view();
     install(view);
-    orders_.on_view();
+    orders_.on_view(before, out_);
   }
   int told_stopped() {
     orders_.tell_stopped(out_);
@@ -101,11 +102,16 @@ TEST_F(OrdersTest, an_order_that_nobody_may_give_any_more_is_dropped_and_told) {
 TEST_F(OrdersTest, the_view_that_carries_an_order_out_ends_it) {
   const view::SignedOrder stop = ordered(OrderKind::stop);
   orders_.take(stop);
-  enter({1, 2, 3});
-  orders_.on_view();
+  orders_.on_view(enter({1, 2, 3}), out_);
   EXPECT_TRUE(orders_.wants(OrderKind::stop)) << "that view goes on";
+  EXPECT_TRUE(of<Report>(out_).empty());
   enter_stopped(stop);
   EXPECT_FALSE(orders_.order());
+  EXPECT_TRUE(
+      reports(out_, "stops after step 0, as node " + stop.by.short_text() + " has ordered"));
+  out_.clear();
+  enter_stopped(stop);
+  EXPECT_TRUE(of<Report>(out_).empty()) << "told once";
 }
 
 TEST_F(OrdersTest, a_view_that_carries_out_a_later_order_ends_the_earlier_one) {
@@ -119,8 +125,7 @@ TEST_F(OrdersTest, a_view_that_carries_out_a_later_order_ends_the_earlier_one) {
 
 TEST_F(OrdersTest, whatever_view_comes_the_job_need_go_back_no_longer) {
   orders_.take(ordered(OrderKind::resume_from, 1, 4));
-  enter({1, 2, 3});
-  orders_.on_view();
+  orders_.on_view(enter({1, 2, 3}), out_);
   EXPECT_FALSE(orders_.order());
 }
 

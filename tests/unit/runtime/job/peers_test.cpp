@@ -168,15 +168,29 @@ TEST_F(PeersTest, a_silent_or_dead_nodes_connection_is_for_the_detector_to_find)
   EXPECT_FALSE(breaks()) << "its next life begins anew";
 }
 
-TEST_F(PeersTest, a_link_that_is_cut_is_tried_again_after_a_minute) {
+TEST_F(PeersTest, a_link_that_is_cut_is_tried_again_after_fifteen_seconds) {
   peers_.cut(now_, kPeer);
   hear();
   EXPECT_FALSE(reached()) << "a message goes by another way";
   EXPECT_FALSE(suspected()) << "it lives";
-  now_ += 59s;
+  now_ += 14s;
   EXPECT_FALSE(reached());
   now_ += 1s;
   EXPECT_TRUE(reached());
+}
+
+TEST_F(PeersTest, a_link_that_is_cut_again_and_again_is_tried_less_and_less_often) {
+  for (const auto holds : {15s, 30s, 60s, 120s, 240s, 240s}) {
+    peers_.cut(now_, kPeer);
+    now_ += holds - 1s;
+    EXPECT_FALSE(reached()) << holds.count();
+    now_ += 1s;
+    EXPECT_TRUE(reached()) << holds.count();
+  }
+  now_ += 10min;
+  peers_.cut(now_, kPeer);
+  now_ += 15s;
+  EXPECT_TRUE(reached()) << "what was so long ago is forgotten";
 }
 
 TEST_F(PeersTest, a_link_that_is_cut_is_used_again_once_bytes_come) {

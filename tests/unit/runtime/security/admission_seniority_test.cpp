@@ -1,16 +1,10 @@
 // Whose word counts among those that put each other out, and what a full disk leaves undone.
-#include "runtime/security/admission.hpp"
-
 #include "runtime/base/rng.hpp"
-#include "runtime/security/crypto.hpp"
-#include "runtime/security/recovery_key.hpp"
 #include "tests/support/fault_file_system.hpp"
 #include "tests/support/memory_file_system.hpp"
-#include "tests/support/revocations.hpp"
+#include "tests/unit/runtime/security/seniority_fixture.hpp"
 
 #include <gtest/gtest.h>
-
-#include <algorithm>
 
 namespace gpunode::security {
 namespace {
@@ -18,61 +12,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::FaultFileSystem;
 using testing::MemoryFileSystem;
-
-const WallTime kNow{1'700'000'000s};
-
-// The founder has let in two that operate, first and second, and a plain node; the first has let in a
-// third that operates.
-struct Cluster {
-  RecoveryKey key = RecoveryKey::create();
-  Identity founder = Identity::create(), first = Identity::create(), second = Identity::create(),
-           third = Identity::create(), plain = Identity::create();
-  ClusterIdentity id{{random_array<16>()}, founder.id(), key.public_key()};
-  Admission root = admission(founder, founder, kAllRights, 0s);
-  Admission of_first = admission(founder, first, kAllRights, 1s);
-  Admission of_second = admission(founder, second, kAllRights, 2s);
-  Admission of_third = admission(first, third, kAllRights, 3s);
-  Admission of_plain = admission(founder, plain, kRightsDefault, 4s);
-
-  Admission admission(const Identity& issuer, const Identity& node, Rights rights,
-                      std::chrono::seconds at) const {
-    Admission record{id.id, node.id(), node.sign_key(), "node", rights, kNow + at, {}, {}, {}};
-    record.sign(issuer);
-    return record;
-  }
-  Revocation order(const Identity& issuer, const Identity& node,
-                   const std::vector<Admission>& kept = {}) const {
-    return testing::revocation_by(issuer, node, id.id, kNow + 1h, kept);
-  }
-  Credentials members() const {
-    return {{root, of_first, of_second, of_third, of_plain},
-            {founder.link_key(), first.link_key(), second.link_key(), third.link_key(),
-             plain.link_key()},
-            {}};
-  }
-  std::string out(const Admissions& list) const {
-    std::string names;
-    for (const auto& [name, node] :
-         {std::pair{'f', &founder}, std::pair{'1', &first}, std::pair{'2', &second},
-          std::pair{'3', &third}, std::pair{'p', &plain}})
-      if (!list.snapshot()->is_member(node->id(), kNow + 1h)) names += name;
-    return names;
-  }
-  // Who is out by these orders, in every order of arrival, told one by one and told again.
-  std::string out_by(std::vector<Revocation> orders) const {
-    std::ranges::sort(orders, {}, &Revocation::signature);
-    std::string alike;
-    do {
-      Admissions list(id);
-      EXPECT_TRUE(list.merge(members()));
-      for (int round = 0; round < 2; ++round)
-        for (const Revocation& one : orders) EXPECT_TRUE(list.merge({{}, {}, {one}}));
-      EXPECT_TRUE(alike.empty() || alike == out(list)) << alike << " or " << out(list);
-      alike = out(list);
-    } while (std::ranges::next_permutation(orders, {}, &Revocation::signature).found);
-    return alike;
-  }
-};
 
 TEST(Seniority, leaves_no_word_to_whom_a_senior_put_out) {
   Cluster c;
