@@ -44,6 +44,11 @@ constexpr Duration kDialTerm = std::chrono::seconds(2);
 // is told of.
 constexpr std::size_t kNews = 32;
 
+struct Heard {
+  security::Credentials credentials;
+  Bytes summary;  // the newest; empty: none
+};
+
 struct State {
   static inline const char* name = "admission";
   AdmissionOptions options;
@@ -54,8 +59,8 @@ struct State {
   security::AuditHead told;  // to all
   Time next_told, next_count, next_upkeep;
   std::optional<CredentialNews> news;
-  std::map<NodeId, security::Credentials> heard;  // by teller, not looked at yet
-  std::map<NodeId, Time> shut_out;                // told of it, by whom
+  std::map<NodeId, Heard> heard;    // by teller, not looked at yet
+  std::map<NodeId, Time> shut_out;  // told of it, by whom
 };
 using Self = caf::stateful_actor<State>;
 
@@ -237,6 +242,11 @@ void carry_out(Self* self, security::JoinServer::Actions actions) {
   for (auto& action : actions) std::visit(CarryOut{self}, action);
 }
 
+Heard& heard_of(Self* self, const NodeId& teller) {
+  if (self->state.heard.empty()) self->send(self, TakeHeard{});
+  return self->state.heard[teller];
+}
+
 void take_heard(Self* self, const NodeId& from, const security::Credentials& credentials) {
   State& state = self->state;
   auto merged = state.options.admissions->merge(credentials, from);
@@ -270,8 +280,7 @@ void on_net(Self* self, const NetMessage& net) {
       if (!state.forgers.hears(net.from, now(self))) return;
       auto credentials = security::decode_credentials(bytes);
       if (!credentials) return;
-      if (state.heard.empty()) self->send(self, TakeHeard{});
-      state.heard[net.from].add(*credentials);
+      heard_of(self, net.from).credentials.add(*credentials);
       return;
     }
     case RelayKind::relay_request:
@@ -282,7 +291,8 @@ void on_net(Self* self, const NetMessage& net) {
     case RelayKind::audit_head:
       return on_audit_head(self, net.from, bytes);
     case RelayKind::summary:
-      return state.news->on_summary(net.from, bytes);
+      heard_of(self, net.from).summary = to_bytes(bytes);
+      return;
     case RelayKind::dial_wish:
       return carry_out(self, state.server->on_dial_wish(now(self), net.from, message->relay,
                                                         message->endpoints));
@@ -376,8 +386,11 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
         tell_audit_head(self, link.peer);
       },
       [self](const TakeHeard&) {
-        for (const auto& [from, credentials] : std::exchange(self->state.heard, {}))
-          take_heard(self, from, credentials);
+        for (const auto& [from, heard] : std::exchange(self->state.heard, {})) {
+          if (heard.credentials != security::Credentials{})
+            take_heard(self, from, heard.credentials);
+          if (!heard.summary.empty()) self->state.news->on_summary(from, heard.summary);
+        }
       },
       [self](const TakeNewKey&) {
         const AdmissionOptions& options = self->state.options;

@@ -57,10 +57,6 @@ void CredentialNews::on_summary(const NodeId& from, ByteView bytes) {
   const auto theirs = security::decode_summary(bytes);
   if (!theirs) return;
   const security::CredentialsSummary ours = list_->summary();
-  if (list_->size() <= kFew) {
-    if (ours != *theirs) (void)tell(from, list_->all());
-    return;
-  }
   auto& pages = pages_[from];
   for (std::size_t index = 0; index < ours.size(); ++index)
     if (ours[index] != (*theirs)[index] && ours[index] != 0) pages.insert(index);
