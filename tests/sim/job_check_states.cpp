@@ -108,12 +108,10 @@ void JobChecks::on_restart(const view::Member& node, const view::Votes& votes) {
   record(view);
 }
 
-// Who had a part in a view, or asks to come in.
+// Candidates, who has a part in the newest view, or asks to come in: of a part in an earlier view those
+// that were restarted since do not know.
 bool JobChecks::is_believed(const NodeId& node) const {
-  return asking_.contains(node) ||
-         std::any_of(decided_.begin(), decided_.end(), [&](const auto& one) {
-           return one.second.rank_of(node) || one.second.is_acceptor(node);
-         });
+  return asking_.contains(node) || is_needed(node) || decided_.begin()->second.is_acceptor(node);
 }
 
 std::uint64_t JobChecks::floor_of(const HistoryId& history, std::uint64_t last) const {
