@@ -60,6 +60,12 @@ void JobChecks::on_installed(const view::Member& node) {
   if (const view::View* view = decided(place.view)) place.committed = view->base_step;
 }
 
+std::uint64_t JobChecks::highest_commit() const {
+  std::uint64_t highest = 0;
+  for (const auto& [history, step] : committed_in_) highest = std::max(highest, step);
+  return highest;
+}
+
 std::uint64_t JobChecks::newest_commit_in(const HistoryId& history) const {
   const auto found = committed_in_.find(history);
   return found == committed_in_.end() ? 0 : found->second;

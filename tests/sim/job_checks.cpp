@@ -379,7 +379,6 @@ void JobChecks::on_committed(const view::Member& node, const job::Committed& com
     fail("7: a commit by a node that is no active member");
     return;
   }
-  highest_commit_ = std::max(highest_commit_, commit.step);
   auto& newest_here = committed_in_[history_of(*view)];
   newest_here = std::max(newest_here, commit.step);
   place.committed = commit.step;

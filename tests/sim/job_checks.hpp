@@ -78,7 +78,7 @@ class JobChecks {
   void breach(std::string text) { fail(std::move(text)); }
 
   const std::vector<std::string>& failures() const { return failures_; }
-  std::uint64_t highest_commit() const { return highest_commit_; }
+  std::uint64_t highest_commit() const;
   std::uint64_t commits() const { return commits_; }
   std::uint64_t plans() const { return plan_kinds_.size(); }  // different ones that were followed
   std::uint64_t views() const { return decided_.size() - 1; }
@@ -178,7 +178,6 @@ class JobChecks {
   std::uint64_t copies_lost_ = 0;          // to disks that broke
   std::set<view::Member> clock_stopped_;   // in the view that the node is in
   std::map<Digest, std::pair<HistoryId, std::uint64_t>> known_states_;  // by digest
-  std::uint64_t highest_commit_ = 0;
   std::uint64_t commits_ = 0;
   std::uint64_t rollbacks_ = 0;
   std::uint64_t generations_ = 0;
