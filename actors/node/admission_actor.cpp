@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <thread>
 
 #include "actors/json_answer.hpp"
@@ -142,8 +141,7 @@ void take_in(Self* self, security::Credentials added) {
   if (std::ranges::any_of(added.revocations, [&](const security::Revocation& one) {
         return one.issuer == founding.recovery_id();
       }))
-    for (const NodeInfo& node : self->state.options.cluster->read()->nodes)
-      if (!node.self) self->state.news->greet(node.id);
+    self->state.news->greet_all();
 }
 
 void on_audit_head(Self* self, const NodeId& from, ByteView bytes) {
@@ -265,8 +263,7 @@ void take_heard(Self* self, const NodeId& from, const security::Credentials& cre
   if (!merged->restored.empty()) self->send(state.options.cluster_actor, AdmissionsChanged{{}});
   take_in(self, std::move(merged->added));
   // What was refused by the word of who has none comes anew.
-  if (!merged->restored.empty())
-    for (const NodeId& node : state.news->linked()) state.news->greet(node);
+  if (!merged->restored.empty()) state.news->greet_all();
 }
 
 void on_net(Self* self, const NetMessage& net) {
@@ -341,9 +338,8 @@ void on_shut_out(Self* self, const NodeId& by) {
   told = now(self);
   log::error("admission", name_of(self, by) +
                               " lets this node in no more, as is said at its address: it was put "
-                              "out of the cluster there. It "
-                              "comes back with a new --state directory and a new token, or by "
-                              "`gpunode cluster refound`");
+                              "out of the cluster there. It comes back with a new --state "
+                              "directory and a new token, or by `gpunode cluster refound`");
   note(self, "shut_out", {{"by", by.text()}});
 }
 

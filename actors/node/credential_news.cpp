@@ -17,20 +17,39 @@ transport::Message message_of(RelayKind kind, Bytes bytes) {
           SharedBytes::from(std::move(bytes))};
 }
 
+std::vector<transport::Message> messages_of(const security::Credentials& credentials) {
+  std::vector<transport::Message> messages;
+  for (const security::Credentials& part : credentials.parts(kPartBytes))
+    messages.push_back(message_of(RelayKind::credentials, security::encode_credentials(part)));
+  return messages;
+}
+
 }  // namespace
 
-Result<void> CredentialNews::tell(const NodeId& to, const security::Credentials& what) {
-  for (const security::Credentials& part : what.parts(kPartBytes)) {
-    auto sent = link_->send(to, transport::Lane::control,
-                            message_of(RelayKind::credentials, security::encode_credentials(part)));
-    if (!sent) return sent;
-  }
-  return {};
+Result<void> CredentialNews::tell(const NodeId& to,
+                                  const std::vector<transport::Message>& messages) {
+  Result<void> told;
+  for (const transport::Message& one : messages)
+    if (auto sent = link_->send(to, transport::Lane::control, one); !sent && told) told = sent;
+  return told;
+}
+
+std::vector<transport::Message> CredentialNews::greeting() const {
+  security::Credentials first = list_->all();
+  if (first.size() > kFew) first = {{}, {}, std::move(first.revocations)};
+  auto messages = messages_of(first);
+  messages.push_back(message_of(RelayKind::summary, security::encode_summary(list_->summary())));
+  return messages;
 }
 
 void CredentialNews::on_session(const NodeId& peer) {
   linked_.insert(peer);
-  greet(peer);
+  (void)tell(peer, greeting());
+}
+
+void CredentialNews::greet_all() {
+  const auto messages = greeting();
+  for (const NodeId& peer : linked_) (void)tell(peer, messages);
 }
 
 // To whoever has a session, not only to those that the detector calls alive: a node whose session came
@@ -38,18 +57,11 @@ void CredentialNews::on_session(const NodeId& peer) {
 // all that are admitted, who may be thousands: each new one would cost as much.
 void CredentialNews::spread(const security::Credentials& news) {
   if (news.empty()) return;
+  const auto messages = messages_of(news);
   const auto list = list_->snapshot();
   for (const NodeId& node : linked_)
     if (const auto* standing = list->find(node); standing && !standing->revoked)
-      (void)tell(node, news);
-}
-
-void CredentialNews::greet(const NodeId& peer) {
-  security::Credentials first = list_->all();
-  if (first.size() > kFew) first = {{}, {}, std::move(first.revocations)};
-  (void)tell(peer, first);
-  (void)link_->send(peer, transport::Lane::control,
-                    message_of(RelayKind::summary, security::encode_summary(list_->summary())));
+      (void)tell(node, messages);
 }
 
 // A page is a 256th of the nodes.
@@ -67,7 +79,8 @@ void CredentialNews::on_tick() {
     auto& [peer, pages] = *at;
     for (std::size_t sent = 0; sent < kPagesATick && !pages.empty(); ++sent) {
       const std::size_t index = pages.extract(pages.begin()).value();
-      if (!tell(peer, list_->bucket(index))) pages.clear();  // its next session begins anew
+      if (!tell(peer, messages_of(list_->bucket(index))))
+        pages.clear();  // its next session begins anew
     }
     at = pages.empty() ? pages_.erase(at) : std::next(at);
   }

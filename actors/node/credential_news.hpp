@@ -5,6 +5,7 @@
 
 #include <map>
 #include <set>
+#include <vector>
 
 #include "runtime/security/admission.hpp"
 #include "runtime/transport/link.hpp"
@@ -22,12 +23,14 @@ class CredentialNews {
   const std::set<NodeId>& linked() const { return linked_; }
 
   void spread(const security::Credentials& news);
-  void greet(const NodeId& peer);
+  void greet_all();  // as if their sessions began now
   void on_summary(const NodeId& from, ByteView bytes);
   void on_tick();  // sends pages
 
  private:
-  Result<void> tell(const NodeId& to, const security::Credentials& what);
+  std::vector<transport::Message> greeting() const;
+  // Fails as the first one that cannot be sent does; a shorter one behind it may go.
+  Result<void> tell(const NodeId& to, const std::vector<transport::Message>& messages);
 
   transport::Link* link_;
   const security::Admissions* list_;

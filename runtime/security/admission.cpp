@@ -234,24 +234,6 @@ Result<Admissions::PutOut> Admissions::revoke_here(const Identity& issuer, Revoc
   return done;
 }
 
-// Digests of what this node has admitted that is known here, and that each of these orders lets stand:
-// what only one of them names, or nobody here has seen, is nothing to vouch for.
-std::vector<std::array<std::byte, 32>> Admissions::still_named(
-    const NodeId& node, const std::vector<Revocation>& orders) const {
-  std::vector<std::array<std::byte, 32>> kept;
-  for (const auto& [other, records] : admissions_)
-    for (const Held& one : records) {
-      if (one.record.issuer != node || !one.counts) continue;
-      const auto digest = one.record.digest();
-      if (std::ranges::all_of(orders, [&](const Revocation& order) {
-            return std::ranges::binary_search(order.kept, digest);
-          }))
-        kept.push_back(digest);
-    }
-  std::ranges::sort(kept);
-  return kept;
-}
-
 // Good: signed by a member that may admit, whose own record is here; the founder signs its own.
 Admissions::Judged Admissions::judge(const Admission& admission) const {
   const auto bad = [&](std::string_view reason) {

@@ -78,6 +78,20 @@ bool Admissions::vouched_for(const Admission& record) const {
                              [&](const Revocation& one) { return names(one, record); });
 }
 
+// Digests of what this node has admitted that is known here, and that each of these orders lets stand:
+// what only one of them names, or nobody here has seen, is nothing to vouch for.
+std::vector<std::array<std::byte, 32>> Admissions::still_named(
+    const NodeId& node, const std::vector<Revocation>& orders) const {
+  std::vector<std::array<std::byte, 32>> kept;
+  for (const auto& [other, records] : admissions_)
+    for (const Held& one : records)
+      if (one.record.issuer == node && one.counts &&
+          std::ranges::all_of(orders, [&](const Revocation& by) { return names(by, one.record); }))
+        kept.push_back(one.record.digest());
+  std::ranges::sort(kept);
+  return kept;
+}
+
 // As far as that is settled.
 bool Admissions::leads_back(const Admission& record) const {
   if (record.node == record.issuer || is_recovery(record.issuer)) return true;

@@ -5,8 +5,8 @@
 // lets nobody back in by the back door: the node itself has no session any more, over which it could
 // tell of itself, and whoever still holds its admission may bring it back only as long as nobody has
 // put it out. Hence a revocation is never forgotten (all of them together weigh at most 65536, some
-// 25 MB), nor is what proves it. Each node forgets by what it saw itself and was told of by others, and counts no time in
-// which it did not run: a cluster that was off for a year is the same after it.
+// 25 MB), nor is what proves it. Each node forgets by what it saw itself and was told of by others, and
+// counts no time in which it did not run: a cluster that was off for a year is the same after it.
 #include "runtime/security/admission.hpp"
 
 #include "runtime/security/detail/layout.hpp"

@@ -96,7 +96,8 @@ class Digits(training.TrainingTest):
         for again in ("-1", "-2"):
             with open(file + again, "rb") as stream:
                 self.assertEqual(stream.read(), ours)
-        for words in (("model", "export", file, "--out", file), ("model", "import", folder, "--out", folder)):
+        for words in (("model", "export", file, "--out", file),
+                      ("model", "import", folder, "--out", folder)):
             self.assert_fails(self.world.run(*words), 1, "is not a")
         done = self.world.run("model", "import", state_dict, "--image", "8by8", "--out", file)
         self.assert_fails(done, 2, "8by8 is neither 224 nor 224x160")

@@ -121,9 +121,9 @@ class JobChecks {
     const view::View* undone = nullptr;  // the first view on the way that a rollback followed
   };
   std::vector<Later> later_than(const ViewName& name) const;
+  bool is_believed(const NodeId& node) const;  // that it has a copy
   // The newest step of a durable checkpoint that binds a view which follows on this history.
   // Of what belongs to the history up to `last`, where another one left it.
-  bool is_believed(const NodeId& node) const;  // that it has a copy
   std::uint64_t floor_of(const HistoryId& history, std::uint64_t last = ~std::uint64_t{0}) const;
   void agree(const HistoryId& history, std::uint64_t step, const char* what, const Digest& digest);
   std::uint64_t newest_commit_in(const HistoryId& history) const;
