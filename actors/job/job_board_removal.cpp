@@ -231,12 +231,10 @@ void remove_job(Self* self, const Command& command) {
   const Job* own = job_at(self, meant->id);
   const security::Authority& authority = *self->state.options.authority;
   const auto order = order_in(arguments);  // of the node that has handed this on
-  view::SignedOrder own_order;
-  own_order.job = meant->id;
-  own_order.kind = view::OrderKind::remove;
-  removal->order = order ? *order
-                         : signed_order(authority, own_order,
-                                        self->state.options.environment->options().clock->wall());
+  removal->order =
+      order ? *order
+            : signed_order(authority, {.job = meant->id, .kind = view::OrderKind::remove},
+                           self->state.options.environment->options().clock->wall());
   if (auto may = may_remove(self, *removal, hints); !may)
     return command.answer(error_json(may.error()));
   removal->force = field<bool>(arguments, "force", false);

@@ -70,13 +70,13 @@ Result<void> may_look(Self* self, const Job& job, const NodeId& by) {
 std::string ordered(Self* self, const Command& command, const JobId& id) {
   nlohmann::json arguments = arguments_of(command.arguments);
   const auto from = resumed_from(command.name, arguments);
-  view::SignedOrder order;
-  order.job = id;
-  order.kind = kind_of(command.name, from.has_value());
-  order.step = from.value_or(0);
-  order.anew = field<bool>(arguments, "anew", false);
-  order = signed_order(*self->state.options.authority, order,
-                       self->state.options.environment->options().clock->wall());
+  const view::SignedOrder order =
+      signed_order(*self->state.options.authority,
+                   {.job = id,
+                    .kind = kind_of(command.name, from.has_value()),
+                    .step = from.value_or(0),
+                    .anew = field<bool>(arguments, "anew", false)},
+                   self->state.options.environment->options().clock->wall());
   arguments["order"] = to_hex(view::encode(order));
   return text_of(arguments);
 }

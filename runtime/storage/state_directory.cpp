@@ -44,15 +44,18 @@ Result<void> refuse_foreign(FileSystem& files, const Path& path) {
 }
 
 Result<void> check_format(FileSystem& files, const Path& path) {
-  Result<Bytes> text = files.read(path / "format", 64);
+  constexpr std::uint64_t kMostBytes = 64;
+  Result<Bytes> text = files.read(path / "format", kMostBytes);
   if (!text && text.error().code == ErrorCode::not_found) {
     std::string ours = format_text();
     if (Result<void> done = files.write_atomic(path / "format", {as_bytes(ours)}); !done)
       return done.error().within("state directory");
     return {};
   }
-  if (!text && text.error().code != ErrorCode::resource_exhausted)
-    return text.error().within("state directory");
+  if (!text) {  // one that is too long is damaged; one that nobody could open need not be
+    const Result<Entry> file = files.inspect(path / "format");
+    if (!file || file->size_bytes <= kMostBytes) return text.error().within("state directory");
+  }
   std::optional<int> format = text ? parse_format(as_text(*text)) : std::nullopt;
   if (!format)
     return of_directory(path, ErrorCode::corrupted,

@@ -23,7 +23,7 @@ struct SignedOrder {
   OrderKind kind = OrderKind::stop;
   std::uint64_t step = 0;   // of resume_from
   bool anew = false;        // of recover
-  NodeId by;                // the node at which it was ordered
+  NodeId by = {};           // the node at which it was ordered
   std::int64_t issued = 0;  // microseconds since 1970, by its clock; of two orders the later counts
   std::int64_t expires = 0;
   std::array<std::byte, 64> signature{};

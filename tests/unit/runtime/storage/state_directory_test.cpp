@@ -92,6 +92,16 @@ TEST_F(StateDirectoryTest, with_a_damaged_format_file_is_corrupted) {
   EXPECT_EQ(failure(path()).code, ErrorCode::corrupted);
 }
 
+TEST_F(StateDirectoryTest, without_a_descriptor_for_its_format_file_is_not_called_damaged) {
+  { ASSERT_TRUE(StateDirectory::open(files_, path()).has_value()); }
+  FaultFileSystem failing(files_);
+  failing.fail(FileOperation::open, 0, ErrorCode::resource_exhausted);
+  const Result<StateDirectory> state = StateDirectory::open(failing, path());
+  ASSERT_FALSE(state.has_value());
+  EXPECT_EQ(state.error().code, ErrorCode::resource_exhausted);
+  EXPECT_EQ(failing.fired(), 1u);
+}
+
 TEST_F(StateDirectoryTest, too_long_for_a_socket_names_the_limit_and_the_remedy) {
   Path long_path = folder_.path() / std::string(100, 'x');
   Error error = failure(long_path);
