@@ -1,7 +1,6 @@
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/detail/added_tokens.hpp"
@@ -41,6 +40,9 @@ class FileTokenizer final : public Tokenizer {
     count_ = vocabulary_.size();
     for (const AddedToken& token : added_.all())
       count_ = std::max(count_, static_cast<std::size_t>(token.token) + 1);
+    for (const auto* side : {&around_.before, &around_.after})
+      for (const Token token : *side)
+        count_ = std::max(count_, static_cast<std::size_t>(token) + 1);
     return {};
   }
 
@@ -67,16 +69,16 @@ class FileTokenizer final : public Tokenizer {
     return tokens;
   }
 
-  std::string decode(std::span<const Token> tokens, bool special_tokens) const override {
+  Result<std::string> decode(std::span<const Token> tokens, bool special_tokens) const override {
     Texts texts;
     for (const Token token : tokens) {
       const std::string_view text = text_of(token);
       if (!text.empty() && (special_tokens || !is_special(token))) texts.emplace_back(text);
     }
     const auto joined = join_(std::move(texts));
+    if (!joined) return joined.error();
     std::string whole;
-    if (joined)
-      for (const std::string& text : *joined) whole += text;
+    for (const std::string& text : *joined) whole += text;
     return whole;
   }
 

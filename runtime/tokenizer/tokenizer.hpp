@@ -35,7 +35,9 @@ class Tokenizer {
                                             EncodeOptions options = {}) const = 0;
 
   // Numbers that are no tokens are left out, and special tokens where they are not wanted.
-  virtual std::string decode(std::span<const Token> tokens, bool special_tokens = false) const = 0;
+  // Fails with: resource_exhausted (as encode).
+  virtual Result<std::string> decode(std::span<const Token> tokens,
+                                     bool special_tokens = false) const = 0;
 
   virtual std::size_t vocabulary() const = 0;  // one more than the largest number
   // As it stands in the vocabulary, which need not be what it stands for; empty: none has the number.

@@ -1,7 +1,6 @@
 #include "runtime/tokenizer/detail/added_tokens.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "runtime/tokenizer/detail/unicode.hpp"
 
@@ -52,7 +51,7 @@ Result<AddedTokens> AddedTokens::read(const Json& list, const Vocabulary& vocabu
     AddedToken token;
     token.text = text(one, "content");
     const Json& number = field(one, "id");
-    constexpr std::uint64_t kMost = std::numeric_limits<Token>::max() / 2;
+    constexpr std::uint64_t kMost = 1u << 22;
     if (token.text.empty() || !number.is_number_unsigned() || number.get<std::uint64_t>() > kMost)
       return {ErrorCode::invalid_argument, "an added token has no content, or no id"};
     const Token known = vocabulary.find(token.text);

@@ -2,7 +2,7 @@
 
 #include <queue>
 
-#include "runtime/base/utf8.hpp"
+#include "runtime/tokenizer/detail/unicode.hpp"
 
 namespace gpunode::tokenizer::detail {
 namespace {
@@ -66,7 +66,7 @@ Result<std::vector<Token>> BytePairModel::characters_of(std::string_view word) c
   std::vector<Token> made;
   bool unknown = false;  // the character before this one
   for (std::size_t at = 0; at < word.size();) {
-    const std::size_t length = utf8_length(word.substr(at));
+    const std::size_t length = character_length(word.substr(at));
     std::string character(word.substr(at, length));
     if (at > 0) character.insert(0, prefix_);
     at += length;

@@ -4,7 +4,7 @@ namespace gpunode::tokenizer::detail {
 namespace {
 
 bool is_token(const Json& value) {
-  constexpr std::uint64_t kMost = 1u << 30;
+  constexpr std::uint64_t kMost = 1u << 22;
   return value.is_number_unsigned() && value.get<std::uint64_t>() <= kMost;
 }
 

@@ -2,7 +2,7 @@
 
 #include <oniguruma.h>
 
-#include "runtime/base/utf8.hpp"
+#include "runtime/tokenizer/detail/unicode.hpp"
 
 namespace gpunode::tokenizer::detail {
 namespace {
@@ -75,7 +75,7 @@ Result<void> Regex::each(std::string_view text, const Found& found) const {
     const auto last = static_cast<std::size_t>(region->end[0]);
     // An empty one right behind the last one is none, and the search goes on a character later.
     if (first == last && last == last_end) {
-      at += at < text.size() ? utf8_length(text.substr(at)) : 1;
+      at += at < text.size() ? character_length(text.substr(at)) : 1;
       continue;
     }
     found(first, last);

@@ -8,7 +8,7 @@ namespace gpunode::tokenizer::detail {
 namespace {
 
 using Event = Json::parse_event_t;
-constexpr std::uint64_t kLargestToken = 1u << 30;
+constexpr std::uint64_t kLargestToken = 1u << 22;  // sixteen times the largest vocabularies
 
 // Told of each part of the file as it is read; what it takes is not kept by the parser.
 class LongLists {

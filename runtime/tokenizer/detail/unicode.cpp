@@ -7,7 +7,7 @@
 #include <iterator>
 #include <span>
 
-#include "runtime/base/check.hpp"
+#include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/detail/young_characters.hpp"
 
 namespace gpunode::tokenizer::detail {
@@ -36,7 +36,7 @@ std::string mapped(std::string_view text, utf8proc_option_t options) {
   utf8proc_uint8_t* made = nullptr;
   const auto bytes = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
                                   static_cast<utf8proc_ssize_t>(text.size()), &made, options);
-  GPUNODE_CHECK(bytes >= 0, utf8proc_errmsg(bytes));
+  if (bytes < 0) return std::string(text);  // no text
   std::string result(reinterpret_cast<const char*>(made), static_cast<std::size_t>(bytes));
   std::free(made);
   return result;
@@ -44,13 +44,16 @@ std::string mapped(std::string_view text, utf8proc_option_t options) {
 
 }  // namespace
 
+std::size_t character_length(std::string_view text) {
+  return std::max<std::size_t>(1, utf8_length(text));
+}
+
 char32_t take_character(std::string_view& text) {
   utf8proc_int32_t character = 0;
   const auto taken = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
                                       static_cast<utf8proc_ssize_t>(text.size()), &character);
-  GPUNODE_CHECK(taken > 0, "a text that is not well-formed UTF-8, or has ended");
-  text.remove_prefix(static_cast<std::size_t>(taken));
-  return static_cast<char32_t>(character);
+  text.remove_prefix(static_cast<std::size_t>(std::max<utf8proc_ssize_t>(1, taken)));
+  return taken > 0 ? static_cast<char32_t>(character) : U'\ufffd';
 }
 
 void append(std::string& text, char32_t character) {

@@ -1,5 +1,5 @@
-// What Unicode says of characters, and its normal forms, by utf8proc's tables. Texts are well-formed
-// UTF-8, which whoever hands them in has checked. Stateless.
+// What Unicode says of characters, and its normal forms, by utf8proc's tables. Texts are UTF-8; a
+// byte that is none counts as a character by itself. Stateless.
 #pragma once
 
 #include <string>
@@ -7,7 +7,9 @@
 
 namespace gpunode::tokenizer::detail {
 
-// Takes the first character off a text that has one.
+// Bytes of the first character of a text that has one.
+std::size_t character_length(std::string_view text);
+// Takes the first character off a text that has one; U+FFFD where it is none.
 char32_t take_character(std::string_view& text);
 void append(std::string& text, char32_t character);
 

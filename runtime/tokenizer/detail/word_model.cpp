@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/detail/byte_pair_model.hpp"
+#include "runtime/tokenizer/detail/unicode.hpp"
 
 namespace gpunode::tokenizer::detail {
 namespace {
@@ -52,7 +52,7 @@ class WordPieceModel final : public WordModel {
   static std::vector<std::size_t> ends_in(std::string_view word) {
     std::vector<std::size_t> ends;
     for (std::size_t at = 0; at < word.size(); ends.push_back(at))
-      at += utf8_length(word.substr(at));
+      at += character_length(word.substr(at));
     return ends;
   }
 
