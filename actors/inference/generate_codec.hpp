@@ -21,7 +21,7 @@ struct GenerateRequest {
 struct GenerateAnswer {
   std::string text;
   std::uint32_t tokens = 0;
-  std::string finish;        // "length", or "deadline" where the text was cut by it
+  std::string finish;  // "length"; "stop" at the text's own end; "deadline" where it was cut by it
   std::string model_digest;  // SHA-256 of the served weights
   std::uint64_t step = 0;
   double seconds = 0;

@@ -1,6 +1,7 @@
 #include "runtime/tokenizer/tokenizer.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "runtime/base/utf8.hpp"
 #include "runtime/tokenizer/detail/added_tokens.hpp"
@@ -105,7 +106,42 @@ class FileTokenizer final : public Tokenizer {
   std::size_t count_ = 0;
 };
 
+class ByteTokenizer final : public Tokenizer {
+ public:
+  ByteTokenizer() {
+    for (std::size_t byte = 0; byte < texts_.size(); ++byte) texts_[byte] = static_cast<char>(byte);
+  }
+  Result<std::vector<Token>> encode(std::string_view text, EncodeOptions) const override {
+    std::vector<Token> tokens;
+    for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
+    return tokens;
+  }
+  Result<std::string> decode(std::span<const Token> tokens, bool) const override {
+    std::string text;
+    for (const Token token : tokens) text += text_of(token);
+    return text;
+  }
+  std::size_t vocabulary() const override { return texts_.size(); }
+  std::string_view text_of(Token token) const override {
+    const auto byte = static_cast<std::size_t>(token);
+    return byte < texts_.size() ? std::string_view(&texts_[byte], 1) : std::string_view();
+  }
+  std::optional<Token> token_of(std::string_view text) const override {
+    if (text.size() != 1) return std::nullopt;
+    return static_cast<unsigned char>(text.front());
+  }
+  bool is_special(Token) const override { return false; }
+
+ private:
+  std::array<char, 256> texts_;
+};
+
 }  // namespace
+
+std::shared_ptr<const Tokenizer> Tokenizer::of_bytes() {
+  static const auto made = std::make_shared<ByteTokenizer>();
+  return made;
+}
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::parse(std::string_view json) {
   auto file = read_tokenizer_file(json);

@@ -27,6 +27,8 @@ class Tokenizer {
   // Fails with: corrupted (no JSON), invalid_argument (a part that makes no sense), unsupported (a
   // part that is not known here); each names it.
   static Result<std::shared_ptr<const Tokenizer>> parse(std::string_view json);
+  // Of a model over bytes: each is a token, and any bytes are a text.
+  static std::shared_ptr<const Tokenizer> of_bytes();
   virtual ~Tokenizer() = default;
 
   // Fails with: invalid_argument (no UTF-8), resource_exhausted (a text made to be slow to cut),
