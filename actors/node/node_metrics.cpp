@@ -100,12 +100,13 @@ Result<std::unique_ptr<http::Server>> serve_metrics(const std::string& address,
   if (!place) return place.error();
   http::ServerOptions options;
   options.listen = *place;
+  options.idle = Duration::zero();
   auto server = http::Server::open(
       options, [text = std::move(text)](const http::Request& request) -> http::Answer {
         if (request.path != "/metrics")
           return {.status = 404, .body = "there is nothing but /metrics\n"};
         if (request.method != "GET" && request.method != "HEAD")
-          return {.status = 405, .body = "only GET\n", .allow = "GET, HEAD"};
+          return {.status = 405, .body = "only GET\n", .headers = {{"Allow", "GET, HEAD"}}};
         return {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = text()};
       });
   if (!server) return server.error().within("--metrics");
