@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/result.hpp"
@@ -15,6 +16,10 @@ struct GenerateRequest {
   std::uint32_t max_tokens = 128;  // 1 to 65536
   double temperature = 1.0;        // 0: always the most probable token
   std::uint32_t top_k = 0;         // 0: all
+  double top_p = 1, min_p = 0;     // 0 to 1; token_sampler.hpp has these and the penalties
+  double presence_penalty = 0, frequency_penalty = 0;  // -2 to 2
+  double repetition_penalty = 1;                       // above 0, to 100
+  std::vector<std::string> stop = {};  // the text ends before the first of these; 16, of 1 kB each
   std::uint64_t seed = 1;
   std::uint32_t timeout_ms = 30'000;
 };
@@ -25,6 +30,7 @@ struct GenerateAnswer {
   std::string model_digest;  // SHA-256 of the served weights
   std::uint64_t step = 0;
   double seconds = 0;
+  std::uint32_t prompt_tokens = 0;
 };
 using GenerateMessage = std::variant<GenerateRequest, GenerateAnswer>;
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "actors/inference/stop_sequences.hpp"
 #include "kernels/model/model_code.hpp"
 #include "kernels/model/token_sampler.hpp"
 #include "kernels/ops/lane.hpp"
@@ -162,14 +163,21 @@ Result<void> ServedModel::continue_text(const GenerateRequest& request, Time dea
   model::Generator generator(std::move(*session), is_.model->vocabulary(),
                              {.temperature = request.temperature,
                               .top_k = static_cast<int>(request.top_k),
+                              .top_p = request.top_p,
+                              .min_p = request.min_p,
+                              .presence_penalty = request.presence_penalty,
+                              .frequency_penalty = request.frequency_penalty,
+                              .repetition_penalty = request.repetition_penalty,
                               .seed = request.seed});
   auto prompt = is_.tokenizer->encode(request.prompt);
   if (!prompt) return prompt.error().within("prompt");
   // A text of nothing begins where another one ended.
   if (prompt->empty() && !is_.ends.empty()) prompt->push_back(is_.ends.front());
   if (auto read = generator.prompt(*prompt); !read) return read.error();
+  answer.prompt_tokens = static_cast<std::uint32_t>(prompt->size());
   tokenizer::TextStream stream(is_.tokenizer);
-  while (answer.tokens < request.max_tokens) {
+  StopSequences stop(request.stop);
+  while (answer.tokens < request.max_tokens && !stop.is_over()) {
     if (clock_->now() >= deadline) {
       answer.finish = "deadline";
       break;
@@ -184,11 +192,12 @@ Result<void> ServedModel::continue_text(const GenerateRequest& request, Time dea
     }
     const auto more = stream.add(*token);
     if (!more) return more.error();
-    answer.text += *more;
+    answer.text += stop.add(*more);
   }
   const auto rest = stream.end();
   if (!rest) return rest.error();
-  answer.text += *rest;
+  answer.text += stop.add(*rest) + stop.end();
+  if (stop.is_over()) answer.finish = "stop";
   return {};
 }
 

@@ -319,6 +319,12 @@ void generate(Self* self, const Command& command) {
                           .max_tokens = field<std::uint32_t>(arguments, "max_tokens", 128),
                           .temperature = field<double>(arguments, "temperature", 1.0),
                           .top_k = field<std::uint32_t>(arguments, "top_k", 0),
+                          .top_p = field<double>(arguments, "top_p", 1.0),
+                          .min_p = field<double>(arguments, "min_p", 0.0),
+                          .presence_penalty = field<double>(arguments, "presence_penalty", 0.0),
+                          .frequency_penalty = field<double>(arguments, "frequency_penalty", 0.0),
+                          .repetition_penalty = field<double>(arguments, "repetition_penalty", 1.0),
+                          .stop = field<std::vector<std::string>>(arguments, "stop", {}),
                           .seed = field<std::uint64_t>(arguments, "seed", 1),
                           .timeout_ms = field<std::uint32_t>(arguments, "timeout_ms", 30'000)};
   std::chrono::milliseconds timeout(request.timeout_ms);
@@ -347,6 +353,7 @@ void generate(Self* self, const Command& command) {
                            answer(ok_json({{"model", name},
                                            {"text", text->text},
                                            {"tokens", text->tokens},
+                                           {"prompt_tokens", text->prompt_tokens},
                                            {"finish", text->finish},
                                            {"digest", text->model_digest},
                                            {"step", text->step},

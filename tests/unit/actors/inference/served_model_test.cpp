@@ -223,6 +223,19 @@ TEST_F(ServedFolder, ends_a_text_where_the_model_does) {
   }
 }
 
+TEST_F(ServedFolder, ends_a_text_before_a_sequence_that_stops_it) {
+  store_folder(2);
+  write("tokenizer.json", kTokenizer);
+  const auto model = load_folder();
+  const auto answer = (*model)->generate(
+      {.prompt = "ab", .max_tokens = 5, .temperature = 0, .stop = {"c c"}}, Time::max());
+  ASSERT_TRUE(answer) << answer.error().message();
+  EXPECT_EQ(answer->text, " ");
+  EXPECT_EQ(answer->finish, "stop");
+  EXPECT_EQ(answer->tokens, 2u);
+  EXPECT_EQ(answer->prompt_tokens, 2u);
+}
+
 TEST_F(ServedFolder, without_a_tokenizer_is_of_bytes_or_refused) {
   store_folder(2);
   EXPECT_EQ(ask(**load_folder())->text, "\2\2\2\2\2\2");
