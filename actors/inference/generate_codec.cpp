@@ -61,7 +61,8 @@ Result<GenerateMessage> checked(const wire::Request& in) {
                       .repetition_penalty = in.repetition_penalty(),
                       .stop = {},
                       .seed = in.seed(),
-                      .timeout_ms = in.timeout_ms()};
+                      .timeout_ms = in.timeout_ms(),
+                      .stream = in.stream()};
   if (in.stop())
     for (const auto* sequence : *in.stop()) out.stop.push_back(flatbuffers::GetString(sequence));
   if (auto fits = check_ranges(out); !fits) return fits.error();
@@ -77,11 +78,16 @@ Bytes encode(const GenerateMessage& message) {
   if (const auto* request = std::get_if<GenerateRequest>(&message)) {
     auto prompt = octets(builder, request->prompt);
     auto stop = builder.CreateVectorOfStrings(request->stop);
-    body = wire::CreateRequest(builder, prompt, request->max_tokens, request->temperature,
-                               request->top_k, request->seed, request->timeout_ms, request->top_p,
-                               request->min_p, request->presence_penalty,
-                               request->frequency_penalty, request->repetition_penalty, stop)
-               .Union();
+    body =
+        wire::CreateRequest(builder, prompt, request->max_tokens, request->temperature,
+                            request->top_k, request->seed, request->timeout_ms, request->top_p,
+                            request->min_p, request->presence_penalty, request->frequency_penalty,
+                            request->repetition_penalty, stop, request->stream)
+            .Union();
+  } else if (const auto* piece = std::get_if<GeneratePiece>(&message)) {
+    kind = wire::Body::Piece;
+    auto text = octets(builder, piece->text);
+    body = wire::CreatePiece(builder, piece->stream, piece->offset, text).Union();
   } else {
     const auto& answer = std::get<GenerateAnswer>(message);
     kind = wire::Body::Answer;
@@ -104,6 +110,8 @@ Result<GenerateMessage> decode_generate(ByteView bytes) {
   if (!wire::VerifyEnvelopeBuffer(verifier)) return corrupted;
   const wire::Envelope* envelope = wire::GetEnvelope(copy.data());
   if (const wire::Request* request = envelope->body_as_Request()) return checked(*request);
+  if (const wire::Piece* piece = envelope->body_as_Piece())
+    return GenerateMessage(GeneratePiece{piece->stream(), piece->offset(), text_of(piece->text())});
   const wire::Answer* in = envelope->body_as_Answer();
   if (!in) return corrupted;
   return GenerateMessage(GenerateAnswer{

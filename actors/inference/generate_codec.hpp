@@ -1,4 +1,5 @@
-// Requests to continue a text, and their answers, to and from bytes (schemas/generate.fbs).
+// Requests to continue a text, pieces of it on the way, and their answers, to and from bytes
+// (schemas/generate.fbs).
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@ struct GenerateRequest {
   std::vector<std::string> stop = {};  // the text ends before the first of these; 16, of 1 kB each
   std::uint64_t seed = 1;
   std::uint32_t timeout_ms = 30'000;
+  std::uint64_t stream = 0;  // not 0: pieces are wanted, under this number
 };
 struct GenerateAnswer {
   std::string text;
@@ -32,7 +34,12 @@ struct GenerateAnswer {
   double seconds = 0;
   std::uint32_t prompt_tokens = 0;
 };
-using GenerateMessage = std::variant<GenerateRequest, GenerateAnswer>;
+struct GeneratePiece {
+  std::uint64_t stream = 0;
+  std::uint64_t offset = 0;  // bytes of the text before it
+  std::string text;
+};
+using GenerateMessage = std::variant<GenerateRequest, GenerateAnswer, GeneratePiece>;
 
 Bytes encode(const GenerateMessage& message);
 // Fails with corrupted, or invalid_argument for a field out of range; never throws.

@@ -133,7 +133,8 @@ Result<void> ServedModel::probe() {
   return told ? Result<void>() : told.error();
 }
 
-Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Time deadline) {
+Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Time deadline,
+                                             const Give& give) {
   if (device().condition() == compute::DeviceCondition::lost)
     return Error{ErrorCode::device_lost,
                  "the device " + device().id() + " is lost: " + device().status().reason};
@@ -148,7 +149,7 @@ Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Tim
                           .step = is_.facts.step,
                           .seconds = 0};
     const auto done = features_ > 0 ? tell_classes(request, deadline, answer)
-                                    : continue_text(request, deadline, answer);
+                                    : continue_text(request, deadline, give, answer);
     if (!done) return done.error();
     answer.seconds = std::chrono::duration<double>(clock_->now() - begin).count();
     return answer;
@@ -157,7 +158,7 @@ Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Tim
 }
 
 Result<void> ServedModel::continue_text(const GenerateRequest& request, Time deadline,
-                                        GenerateAnswer& answer) {
+                                        const Give& give, GenerateAnswer& answer) {
   auto session = model::make_session(*program_);
   if (!session) return session.error();
   model::Generator generator(std::move(*session), is_.model->vocabulary(),
@@ -192,7 +193,9 @@ Result<void> ServedModel::continue_text(const GenerateRequest& request, Time dea
     }
     const auto more = stream.add(*token);
     if (!more) return more.error();
-    answer.text += stop.add(*more);
+    const std::string sure = stop.add(*more);
+    answer.text += sure;
+    if (give && !give(sure)) return {ErrorCode::cancelled, "who asked for the text is gone"};
   }
   const auto rest = stream.end();
   if (!rest) return rest.error();

@@ -47,12 +47,15 @@ class ServedModel {
   const ModelFacts& facts() const { return is_.facts; }
   const compute::NodeDevice& device() const { return use_.device(); }
 
+  // What has been generated, as it comes; whether more is wanted.
+  using Give = std::function<bool(std::string_view piece)>;
   // Continues the prompt; or tells, a line each, the classes of the prompt's rows, of which a line
   // each has the features as a table has them, after a header if there is one. Past `deadline` the
   // text is cut there, and says so.
-  // Fails with: device_lost, timeout (nothing done before the deadline), what Session::append fails
+  // Fails with: cancelled (no more was wanted), device_lost, timeout (nothing done before the deadline), what Session::append fails
   // with or throws; invalid_argument (a line that is no row, or no row at all).
-  Result<GenerateAnswer> generate(const GenerateRequest& request, Time deadline);
+  Result<GenerateAnswer> generate(const GenerateRequest& request, Time deadline,
+                                  const Give& give = {});
 
  private:
   explicit ServedModel(const Options& options)
@@ -70,7 +73,8 @@ class ServedModel {
   Result<std::vector<float>> read_back();
   Result<void> place(const model::Model& model, std::span<const float> weights, int workers);
   Result<void> probe();
-  Result<void> continue_text(const GenerateRequest& request, Time deadline, GenerateAnswer& answer);
+  Result<void> continue_text(const GenerateRequest& request, Time deadline, const Give& give,
+                             GenerateAnswer& answer);
   Result<void> tell_classes(const GenerateRequest& request, Time deadline, GenerateAnswer& answer);
   Result<std::size_t> class_of(std::span<const float> features);
 

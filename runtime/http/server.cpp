@@ -104,6 +104,7 @@ class Protocol final : public httplib::Server {
       asked.headers[small] = value;
     }
     asked.body = request.body;
+    asked.is_open = [&connection] { return !connection.is_gone(); };
     Answer answer = handler_(asked);
     response.status = answer.status;
     for (const auto& [name, value] : answer.headers) response.set_header(name, value);

@@ -25,6 +25,8 @@ struct Request {
   std::map<std::string, std::string> headers = {};  // names in small letters; of several the last
   std::string body = {};
   std::string client = {};  // its address
+  // Whether somebody is still there to read the answer; false too once the server closes.
+  std::function<bool()> is_open = {};
 
   // Empty where there is none.
   std::string_view header(const std::string& name) const {

@@ -41,6 +41,9 @@ std::vector<Flag> node_flags(std::vector<Flag> first) {
       {"--metrics", "HOST:PORT",
        "answer GET /metrics there for Prometheus; loopback alone, port 0 takes a free one; 'none' "
        "ends what an earlier start was told (default: not at all)"},
+      {"--http", "HOST:PORT",
+       "answer OpenAI's completions there for every model that the cluster serves; loopback alone, "
+       "port 0 takes a free one; 'none' ends what an earlier start was told (default: not at all)"},
       {"--bulk-plain", "",
        "let bulk traffic go unsealed to peers that allow it too; trusts that network"},
       {"--detach", "",

@@ -24,6 +24,15 @@ TEST(GenerateCodec, carries_bytes_that_are_no_text) {
   EXPECT_EQ(std::get<GenerateRequest>(*back).seed, 9u);
 }
 
+TEST(GenerateCodec, carries_pieces) {
+  const auto back = decode_generate(encode(GeneratePiece{7, 3, "more"}));
+  ASSERT_TRUE(back);
+  const auto& piece = std::get<GeneratePiece>(*back);
+  EXPECT_EQ(piece.stream, 7u);
+  EXPECT_EQ(piece.offset, 3u);
+  EXPECT_EQ(piece.text, "more");
+}
+
 TEST(GenerateCodec, refuses_requests_out_of_range) {
   GenerateRequest request;
   request.max_tokens = 0;

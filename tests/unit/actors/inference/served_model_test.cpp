@@ -274,6 +274,8 @@ class ServedByActor : public Served {
                                        },
                                        &disk_, &clock_, &cluster_, "/checkpoints", others(),
                                        others(), others(), &metrics_, "/served"});
+    calls_->receive([&](const Publish& publish) { pieces_ = publish.handler; },
+                    caf::after(20s) >> [] { FAIL() << "nobody takes pieces"; });
   }
   ~ServedByActor() override {
     calls_->send(serving_, Shutdown{});
