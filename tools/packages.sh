@@ -14,6 +14,8 @@ packages=(
   libsodium-dev libssl-dev libxxhash-dev
   # text: JSON, TOML, command lines
   nlohmann-json3-dev libtomlplusplus-dev libcli11-dev
+  # tokens of language models: Unicode, regular expressions
+  libutf8proc-dev libonig-dev
   # metrics over HTTP
   libcpp-httplib-dev
   # matrix products

@@ -20,7 +20,7 @@ Result<StoredModel> load_weights(const snapshot::ModelDescription& description, 
                  "what is stored has " + std::to_string(stored_bytes) + " bytes, and " +
                      (*model)->name() + " as it is described has " +
                      std::to_string((*model)->parameter_count()) + " parameters"};
-  StoredModel stored{std::move(*model), {}, step};
+  StoredModel stored{.model = std::move(*model), .weights = {}, .step = step};
   stored.weights.resize(stored.model->parameter_count());
   Result<void> done = read(named_tensors(*stored.model, std::span(stored.weights)));
   if (!done) return done.error();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/model/hub_weights.hpp"
@@ -13,10 +14,17 @@
 
 namespace gpunode::checkpoint {
 
+// How a model reads and writes texts, as a folder of transformers says it.
+struct TextForm {
+  std::string tokenizer;           // its tokenizer.json; empty: the folder has none
+  std::vector<model::Token> ends;  // tokens behind which a text is over
+};
+
 struct StoredModel {
   std::unique_ptr<model::Model> model;
   std::vector<float> weights;  // parameter_count()
   std::uint64_t step = 0;      // of a checkpoint; else 0
+  TextForm text = {};
 };
 
 struct LoadOptions {

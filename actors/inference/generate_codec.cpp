@@ -1,6 +1,6 @@
 #include "actors/inference/generate_codec.hpp"
 
-#include <cmath>
+#include <sstream>
 
 #include "runtime/base/aligned_copy.hpp"
 #include "schemas/generate_generated.h"
@@ -12,6 +12,7 @@ namespace wire = gpunode::wire::generate;
 namespace {
 
 constexpr std::size_t kLimitBytes = 1u << 20;
+constexpr std::size_t kMostStops = 16, kLongestStopBytes = 1024;
 
 auto octets(flatbuffers::FlatBufferBuilder& builder, const std::string& text) {
   return builder.CreateVector(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
@@ -21,14 +22,50 @@ std::string text_of(const flatbuffers::Vector<std::uint8_t>* bytes) {
   return bytes ? std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()) : "";
 }
 
-Result<GenerateMessage> checked(const wire::Request& in) {
-  GenerateRequest out{text_of(in.prompt()), in.max_tokens(), in.temperature(),
-                      in.top_k(),           in.seed(),       in.timeout_ms()};
-  auto bad = [](const char* what) {
-    return Error{ErrorCode::invalid_argument, std::string("generate: ") + what};
+Result<void> check_ranges(const GenerateRequest& request) {
+  const auto bad = [](const std::string& what) {
+    return Error{ErrorCode::invalid_argument, "generate: " + what};
   };
-  if (out.max_tokens < 1 || out.max_tokens > 65536) return bad("max_tokens must be 1 to 65536");
-  if (!(out.temperature >= 0 && out.temperature <= 100)) return bad("temperature must be 0 to 100");
+  if (request.max_tokens < 1 || request.max_tokens > 65536)
+    return bad("max_tokens must be 1 to 65536");
+  const struct {
+    const char* name;
+    double value, low, high;
+  } kReals[] = {{"temperature", request.temperature, 0, 100},
+                {"top_p", request.top_p, 0, 1},
+                {"min_p", request.min_p, 0, 1},
+                {"presence_penalty", request.presence_penalty, -2, 2},
+                {"frequency_penalty", request.frequency_penalty, -2, 2},
+                {"repetition_penalty", request.repetition_penalty, 0.01, 100}};
+  for (const auto& [name, value, low, high] : kReals)
+    if (!(value >= low && value <= high)) {
+      std::ostringstream text;
+      text << name << " must be " << low << " to " << high;
+      return bad(text.str());
+    }
+  if (request.stop.size() > kMostStops) return bad("stop has at most 16 sequences");
+  for (const std::string& sequence : request.stop)
+    if (sequence.size() > kLongestStopBytes) return bad("a stop sequence has at most 1024 bytes");
+  return {};
+}
+
+Result<GenerateMessage> checked(const wire::Request& in) {
+  GenerateRequest out{.prompt = text_of(in.prompt()),
+                      .max_tokens = in.max_tokens(),
+                      .temperature = in.temperature(),
+                      .top_k = in.top_k(),
+                      .top_p = in.top_p(),
+                      .min_p = in.min_p(),
+                      .presence_penalty = in.presence_penalty(),
+                      .frequency_penalty = in.frequency_penalty(),
+                      .repetition_penalty = in.repetition_penalty(),
+                      .stop = {},
+                      .seed = in.seed(),
+                      .timeout_ms = in.timeout_ms(),
+                      .stream = in.stream()};
+  if (in.stop())
+    for (const auto* sequence : *in.stop()) out.stop.push_back(flatbuffers::GetString(sequence));
+  if (auto fits = check_ranges(out); !fits) return fits.error();
   return GenerateMessage(std::move(out));
 }
 
@@ -40,9 +77,17 @@ Bytes encode(const GenerateMessage& message) {
   auto kind = wire::Body::Request;
   if (const auto* request = std::get_if<GenerateRequest>(&message)) {
     auto prompt = octets(builder, request->prompt);
-    body = wire::CreateRequest(builder, prompt, request->max_tokens, request->temperature,
-                               request->top_k, request->seed, request->timeout_ms)
-               .Union();
+    auto stop = builder.CreateVectorOfStrings(request->stop);
+    body =
+        wire::CreateRequest(builder, prompt, request->max_tokens, request->temperature,
+                            request->top_k, request->seed, request->timeout_ms, request->top_p,
+                            request->min_p, request->presence_penalty, request->frequency_penalty,
+                            request->repetition_penalty, stop, request->stream)
+            .Union();
+  } else if (const auto* piece = std::get_if<GeneratePiece>(&message)) {
+    kind = wire::Body::Piece;
+    auto text = octets(builder, piece->text);
+    body = wire::CreatePiece(builder, piece->stream, piece->offset, text).Union();
   } else {
     const auto& answer = std::get<GenerateAnswer>(message);
     kind = wire::Body::Answer;
@@ -50,7 +95,7 @@ Bytes encode(const GenerateMessage& message) {
     auto finish = builder.CreateString(answer.finish);
     auto digest = builder.CreateString(answer.model_digest);
     body = wire::CreateAnswer(builder, text, answer.tokens, finish, digest, answer.step,
-                              answer.seconds)
+                              answer.seconds, answer.prompt_tokens)
                .Union();
   }
   builder.Finish(wire::CreateEnvelope(builder, kind, body), wire::EnvelopeIdentifier());
@@ -61,15 +106,17 @@ Result<GenerateMessage> decode_generate(ByteView bytes) {
   Error corrupted{ErrorCode::corrupted, "not a request to generate, nor its answer"};
   if (bytes.size() > kLimitBytes || bytes.size() < 8) return corrupted;
   AlignedCopy copy(bytes);
-  flatbuffers::Verifier verifier(copy.data(), copy.size(), 8, 16);
+  flatbuffers::Verifier verifier(copy.data(), copy.size(), 8, 32);
   if (!wire::VerifyEnvelopeBuffer(verifier)) return corrupted;
   const wire::Envelope* envelope = wire::GetEnvelope(copy.data());
   if (const wire::Request* request = envelope->body_as_Request()) return checked(*request);
+  if (const wire::Piece* piece = envelope->body_as_Piece())
+    return GenerateMessage(GeneratePiece{piece->stream(), piece->offset(), text_of(piece->text())});
   const wire::Answer* in = envelope->body_as_Answer();
   if (!in) return corrupted;
-  return GenerateMessage(
-      GenerateAnswer{text_of(in->text()), in->tokens(), flatbuffers::GetString(in->finish()),
-                     flatbuffers::GetString(in->model_digest()), in->step(), in->seconds()});
+  return GenerateMessage(GenerateAnswer{
+      text_of(in->text()), in->tokens(), flatbuffers::GetString(in->finish()),
+      flatbuffers::GetString(in->model_digest()), in->step(), in->seconds(), in->prompt_tokens()});
 }
 
 }  // namespace gpunode::inference

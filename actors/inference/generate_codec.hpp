@@ -1,9 +1,11 @@
-// Requests to continue a text, and their answers, to and from bytes (schemas/generate.fbs).
+// Requests to continue a text, pieces of it on the way, and their answers, to and from bytes
+// (schemas/generate.fbs).
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/result.hpp"
@@ -15,18 +17,29 @@ struct GenerateRequest {
   std::uint32_t max_tokens = 128;  // 1 to 65536
   double temperature = 1.0;        // 0: always the most probable token
   std::uint32_t top_k = 0;         // 0: all
+  double top_p = 1, min_p = 0;     // 0 to 1; token_sampler.hpp has these and the penalties
+  double presence_penalty = 0, frequency_penalty = 0;  // -2 to 2
+  double repetition_penalty = 1;                       // above 0, to 100
+  std::vector<std::string> stop = {};  // the text ends before the first of these; 16, of 1 kB each
   std::uint64_t seed = 1;
   std::uint32_t timeout_ms = 30'000;
+  std::uint64_t stream = 0;  // not 0: pieces are wanted, under this number
 };
 struct GenerateAnswer {
   std::string text;
   std::uint32_t tokens = 0;
-  std::string finish;        // "length", or "deadline" where the text was cut by it
+  std::string finish;  // "length"; "stop" at the text's own end; "deadline" where it was cut by it
   std::string model_digest;  // SHA-256 of the served weights
   std::uint64_t step = 0;
   double seconds = 0;
+  std::uint32_t prompt_tokens = 0;
 };
-using GenerateMessage = std::variant<GenerateRequest, GenerateAnswer>;
+struct GeneratePiece {
+  std::uint64_t stream = 0;
+  std::uint64_t offset = 0;  // bytes of the text before it
+  std::string text;
+};
+using GenerateMessage = std::variant<GenerateRequest, GenerateAnswer, GeneratePiece>;
 
 Bytes encode(const GenerateMessage& message);
 // Fails with corrupted, or invalid_argument for a field out of range; never throws.

@@ -4,11 +4,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "actors/checkpoint/stored_model.hpp"
+#include "actors/inference/stop_sequences.hpp"
 #include "kernels/model/model_code.hpp"
 #include "kernels/model/token_sampler.hpp"
 #include "kernels/ops/lane.hpp"
 #include "runtime/dataset/table_dataset.hpp"
+#include "runtime/tokenizer/text_stream.hpp"
 
 namespace gpunode::inference {
 namespace {
@@ -32,26 +33,46 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(const Options& options) {
   return model::guarded("the model", [&]() -> Result<std::unique_ptr<ServedModel>> {
     auto loaded = checkpoint::load_stored_model(*options.files, options.path);
     if (!loaded) return loaded.error();
-    if (features_of(*loaded->model) == 0 && loaded->model->vocabulary() > 256)
-      return Error{ErrorCode::unsupported,
-                   "only models over bytes are served as text; this one has " +
-                       std::to_string(loaded->model->vocabulary()) + " tokens"};
-    ModelFacts facts{digest_of(loaded->weights), loaded->step, loaded->model->name()};
-    return set_up(options, std::move(loaded->model), loaded->weights, std::move(facts));
+    auto is = describe(*loaded);
+    if (!is) return is.error();
+    return set_up(options, *std::move(is), loaded->weights);
   });
 }
 
-Result<std::unique_ptr<ServedModel>> ServedModel::set_up(const Options& options,
-                                                         std::shared_ptr<model::Model> model,
-                                                         std::span<const float> weights,
-                                                         ModelFacts facts) {
+Result<ServedModel::Description> ServedModel::describe(checkpoint::StoredModel& stored) {
+  Description is{.model = std::move(stored.model), .facts = {}, .tokenizer = {}, .ends = {}};
+  is.facts = {digest_of(stored.weights), stored.step, is.model->name()};
+  if (features_of(*is.model) > 0) return is;
+  const std::size_t vocabulary = is.model->vocabulary();
+  if (!stored.text.tokenizer.empty()) {
+    auto tokenizer = tokenizer::Tokenizer::parse(stored.text.tokenizer);
+    if (!tokenizer) return tokenizer.error();
+    is.tokenizer = *std::move(tokenizer);
+  } else if (vocabulary <= 256) {
+    is.tokenizer = tokenizer::Tokenizer::of_bytes();
+  } else {
+    return Error{ErrorCode::unsupported,
+                 "the model has " + std::to_string(vocabulary) +
+                     " tokens, and nothing says which texts they are: serve a folder of "
+                     "transformers that has a tokenizer.json, or a model over bytes"};
+  }
+  if (!stored.text.tokenizer.empty() && is.tokenizer->vocabulary() > vocabulary)
+    return Error{ErrorCode::invalid_argument, "its tokenizer.json has tokens up to " +
+                                                  std::to_string(is.tokenizer->vocabulary() - 1) +
+                                                  ", the model only " + std::to_string(vocabulary) +
+                                                  ": they are not of the same model"};
+  is.ends = std::move(stored.text.ends);
+  return is;
+}
+
+Result<std::unique_ptr<ServedModel>> ServedModel::set_up(const Options& options, Description is,
+                                                         std::span<const float> weights) {
   std::unique_ptr<ServedModel> served(new ServedModel(options));
-  served->model_ = std::move(model);
-  auto placed =
-      served->use_.run([&] { return served->place(*served->model_, weights, options.workers); });
+  served->is_ = std::move(is);
+  const model::Model& model = *served->is_.model;
+  auto placed = served->use_.run([&] { return served->place(model, weights, options.workers); });
   if (!placed) return placed.error();
-  served->facts_ = std::move(facts);
-  served->features_ = features_of(*served->model_);
+  served->features_ = features_of(model);
   // Ready means that a probe was answered.
   if (auto done = served->probe(); !done) return done.error().within("probe of the loaded model");
   return served;
@@ -61,7 +82,7 @@ Result<std::unique_ptr<ServedModel>> ServedModel::move(ServedModel& from, const 
   Error of_files{ErrorCode::corrupted, "its files hold other weights now"};
   {
     auto loaded = load(options);
-    if (loaded && (*loaded)->facts_.digest == from.facts_.digest) return loaded;
+    if (loaded && (*loaded)->facts().digest == from.facts().digest) return loaded;
     if (!loaded) of_files = loaded.error();
   }
   // That device would not have them from elsewhere either.
@@ -70,7 +91,7 @@ Result<std::unique_ptr<ServedModel>> ServedModel::move(ServedModel& from, const 
   return model::guarded("the model", [&]() -> Result<std::unique_ptr<ServedModel>> {
     const auto weights = from.use_.run([&] { return from.read_back(); });
     if (!weights) return weights.error().within(of_files.message());
-    return set_up(options, from.model_, *weights, from.facts_);
+    return set_up(options, from.is_, *weights);
   });
 }
 
@@ -79,10 +100,10 @@ Result<std::vector<float>> ServedModel::read_back() {
   tensor::BufferPool pool(backend.memory(), backend.capabilities().memory_bytes);
   auto lane = ops::Lane::open(backend, pool);
   if (!lane) return lane.error();
-  std::vector<float> weights(model_->parameter_count());
+  std::vector<float> weights(is_.model->parameter_count());
   auto read = lane->download(weights_.data(), std::as_writable_bytes(std::span(weights)));
   if (!read) return read.error();
-  if (digest_of(weights) != facts_.digest)
+  if (digest_of(weights) != is_.facts.digest)
     return Error{ErrorCode::corrupted, "the memory of " + use_.device().id() +
                                            " does not hold the weights that were loaded to it"};
   return weights;
@@ -112,7 +133,8 @@ Result<void> ServedModel::probe() {
   return told ? Result<void>() : told.error();
 }
 
-Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Time deadline) {
+Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Time deadline,
+                                             const Give& give) {
   if (device().condition() == compute::DeviceCondition::lost)
     return Error{ErrorCode::device_lost,
                  "the device " + device().id() + " is lost: " + device().status().reason};
@@ -123,11 +145,11 @@ Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Tim
     GenerateAnswer answer{.text = {},
                           .tokens = 0,
                           .finish = "length",
-                          .model_digest = facts_.digest,
-                          .step = facts_.step,
+                          .model_digest = is_.facts.digest,
+                          .step = is_.facts.step,
                           .seconds = 0};
     const auto done = features_ > 0 ? tell_classes(request, deadline, answer)
-                                    : continue_text(request, deadline, answer);
+                                    : continue_text(request, deadline, give, answer);
     if (!done) return done.error();
     answer.seconds = std::chrono::duration<double>(clock_->now() - begin).count();
     return answer;
@@ -136,27 +158,49 @@ Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Tim
 }
 
 Result<void> ServedModel::continue_text(const GenerateRequest& request, Time deadline,
-                                        GenerateAnswer& answer) {
+                                        const Give& give, GenerateAnswer& answer) {
   auto session = model::make_session(*program_);
   if (!session) return session.error();
-  model::Generator generator(std::move(*session), model_->vocabulary(),
+  model::Generator generator(std::move(*session), is_.model->vocabulary(),
                              {.temperature = request.temperature,
                               .top_k = static_cast<int>(request.top_k),
+                              .top_p = request.top_p,
+                              .min_p = request.min_p,
+                              .presence_penalty = request.presence_penalty,
+                              .frequency_penalty = request.frequency_penalty,
+                              .repetition_penalty = request.repetition_penalty,
                               .seed = request.seed});
-  std::vector<model::Token> prompt;
-  for (char c : request.prompt) prompt.push_back(static_cast<unsigned char>(c));
-  if (auto read = generator.prompt(prompt); !read) return read.error();
-  while (answer.tokens < request.max_tokens) {
+  auto prompt = is_.tokenizer->encode(request.prompt);
+  if (!prompt) return prompt.error().within("prompt");
+  // A text of nothing begins where another one ended.
+  if (prompt->empty() && !is_.ends.empty()) prompt->push_back(is_.ends.front());
+  if (auto read = generator.prompt(*prompt); !read) return read.error();
+  answer.prompt_tokens = static_cast<std::uint32_t>(prompt->size());
+  tokenizer::TextStream stream(is_.tokenizer);
+  StopSequences stop(request.stop);
+  while (answer.tokens < request.max_tokens && !stop.is_over()) {
     if (clock_->now() >= deadline) {
       answer.finish = "deadline";
       break;
     }
     use_.got_on();
-    auto token = generator.next();
+    const auto token = generator.next();
     if (!token) return token.error();
-    answer.text.push_back(static_cast<char>(*token));
     ++answer.tokens;
+    if (std::ranges::find(is_.ends, *token) != is_.ends.end()) {
+      answer.finish = "stop";
+      break;
+    }
+    const auto more = stream.add(*token);
+    if (!more) return more.error();
+    const std::string sure = stop.add(*more);
+    answer.text += sure;
+    if (give && !give(sure)) return {ErrorCode::cancelled, "who asked for the text is gone"};
   }
+  const auto rest = stream.end();
+  if (!rest) return rest.error();
+  answer.text += stop.add(*rest) + stop.end();
+  if (stop.is_over()) answer.finish = "stop";
   return {};
 }
 
@@ -192,9 +236,9 @@ Result<void> ServedModel::tell_classes(const GenerateRequest& request, Time dead
 }
 
 Result<std::size_t> ServedModel::class_of(std::span<const float> features) {
-  std::vector<std::uint8_t> bytes(model_->sample_bytes());  // the label is 0
+  std::vector<std::uint8_t> bytes(is_.model->sample_bytes());  // the label is 0
   std::memcpy(bytes.data(), features.data(), features.size_bytes());
-  std::vector<float> scores(model_->vocabulary());
+  std::vector<float> scores(is_.model->vocabulary());
   if (auto done = program_->scores(0, {0, bytes}, scores); !done) return done.error();
   if (!std::ranges::all_of(scores, [](float score) { return std::isfinite(score); }))
     return Error{

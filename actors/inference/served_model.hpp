@@ -1,5 +1,5 @@
-// One model that is served: weights on a device, and texts continued with them; or, of a model that
-// tells classes, rows of numbers answered. No mailbox; the model actor owns one and calls it from
+// One model that is served: weights on a device, and texts continued with them, in the tokens of its
+// tokenizer.json or, without one, in bytes; or, of a model that tells classes, rows of numbers answered. No mailbox; the model actor owns one and calls it from
 // its thread. Its device shows who is served there, may not hang over a text, and can be drained.
 #pragma once
 
@@ -7,12 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "actors/checkpoint/stored_model.hpp"
 #include "actors/compute/device_roster.hpp"
 #include "actors/inference/generate_codec.hpp"
 #include "kernels/model/model.hpp"
 #include "kernels/tensor/buffer.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/storage/file_system.hpp"
+#include "runtime/tokenizer/tokenizer.hpp"
 
 namespace gpunode::inference {
 
@@ -42,36 +44,45 @@ class ServedModel {
   // memory meanwhile, as load() does. Fails with: what load() fails with; device_lost.
   static Result<std::unique_ptr<ServedModel>> move(ServedModel& from, const Options& options);
 
-  const ModelFacts& facts() const { return facts_; }
+  const ModelFacts& facts() const { return is_.facts; }
   const compute::NodeDevice& device() const { return use_.device(); }
 
+  // What has been generated, as it comes; whether more is wanted.
+  using Give = std::function<bool(std::string_view piece)>;
   // Continues the prompt; or tells, a line each, the classes of the prompt's rows, of which a line
   // each has the features as a table has them, after a header if there is one. Past `deadline` the
   // text is cut there, and says so.
-  // Fails with: device_lost, timeout (nothing done before the deadline), what Session::append fails
+  // Fails with: cancelled (no more was wanted), device_lost, timeout (nothing done before the deadline), what Session::append fails
   // with or throws; invalid_argument (a line that is no row, or no row at all).
-  Result<GenerateAnswer> generate(const GenerateRequest& request, Time deadline);
+  Result<GenerateAnswer> generate(const GenerateRequest& request, Time deadline,
+                                  const Give& give = {});
 
  private:
   explicit ServedModel(const Options& options)
       : use_(*options.device, options.user), clock_(options.clock) {}
-  static Result<std::unique_ptr<ServedModel>> set_up(const Options& options,
-                                                     std::shared_ptr<model::Model> model,
-                                                     std::span<const float> weights,
-                                                     ModelFacts facts);
+  // What it is, wherever its weights are.
+  struct Description {
+    std::shared_ptr<const model::Model> model;
+    ModelFacts facts;
+    std::shared_ptr<const tokenizer::Tokenizer> tokenizer;  // null: the model reads rows
+    std::vector<model::Token> ends;                         // behind which a text is over
+  };
+  static Result<Description> describe(checkpoint::StoredModel& stored);
+  static Result<std::unique_ptr<ServedModel>> set_up(const Options& options, Description is,
+                                                     std::span<const float> weights);
   Result<std::vector<float>> read_back();
   Result<void> place(const model::Model& model, std::span<const float> weights, int workers);
   Result<void> probe();
-  Result<void> continue_text(const GenerateRequest& request, Time deadline, GenerateAnswer& answer);
+  Result<void> continue_text(const GenerateRequest& request, Time deadline, const Give& give,
+                             GenerateAnswer& answer);
   Result<void> tell_classes(const GenerateRequest& request, Time deadline, GenerateAnswer& answer);
   Result<std::size_t> class_of(std::span<const float> features);
 
   compute::DeviceUse use_;
   const Clock* clock_;
-  std::shared_ptr<model::Model> model_;  // shared with what it moved from
-  tensor::Buffer weights_{};             // in the device's memory
+  Description is_;            // shared with what it moved from
+  tensor::Buffer weights_{};  // in the device's memory
   std::unique_ptr<model::Program> program_;
-  ModelFacts facts_;
   std::size_t features_ = 0;  // of a row; 0: the model reads texts
 };
 

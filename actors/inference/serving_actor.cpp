@@ -6,8 +6,10 @@
 #include <caf/stateful_actor.hpp>
 
 #include <map>
+#include <set>
 
 #include "actors/inference/detail/model_actor.hpp"
+#include "actors/inference/detail/text_orders.hpp"
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
@@ -37,13 +39,10 @@ struct State {
   static inline const char* name = "serving";
   ServingOptions options;
   std::map<std::string, Model> models;
+  std::shared_ptr<TextStreams> streams = std::make_shared<TextStreams>();
   nlohmann::json kept = nlohmann::json::object();  // job and path by name, for the next start
 };
 using Self = caf::stateful_actor<State>;
-
-std::string call_name(const std::string& model) {
-  return "model/" + model;
-}
 
 // Its job's node notices, and looks for what is left. Tells what was done, and logs it.
 Error set_aside(snapshot::CheckpointStore& store, const snapshot::CheckpointKey& key,
@@ -235,18 +234,6 @@ void serve(Self* self, const Command& command) {
               on_found});
 }
 
-// What this node answers to `generate` from any node: the model's thread does the work.
-CallHandler answer_by(caf::actor model, const Clock* clock) {
-  return [model, clock](const NodeId&, SharedBytes bytes, CallReply reply) {
-    auto message = decode_generate(bytes.view);
-    if (!message) return reply(message.error());
-    auto* request = std::get_if<GenerateRequest>(&*message);
-    if (!request) return reply(Error{ErrorCode::invalid_argument, "not a request"});
-    Time deadline = clock->now() + std::chrono::milliseconds(request->timeout_ms);
-    caf::anon_send(model, Generate{*request, deadline, std::move(reply)});
-  };
-}
-
 // Live nodes that serve other weights under the name.
 std::vector<std::string> others_that_differ(const ClusterSnapshot& cluster,
                                             const std::string& model, const std::string& digest) {
@@ -285,7 +272,7 @@ void on_loaded(Self* self, const Loaded& loaded) {
   state.kept[loaded.name] = {{"job", model.job}, {"path", model.job.empty() ? model.path : ""}};
   remember(self);
   self->send(state.options.calls,
-             Publish{call_name(loaded.name), answer_by(model.actor, state.options.clock), true});
+             Publish{call_name(loaded.name), answer_by(model.actor, state.options), true});
   log::info("serving", "model " + loaded.name + " is ready (" + facts.description + ")");
   nlohmann::json told = {{"digest", facts.digest}};
   if (facts.step > 0) told["step"] = facts.step;  // a file does not say of which it is
@@ -300,59 +287,6 @@ void on_loaded(Self* self, const Loaded& loaded) {
   told["path"] = model.path;
   told["description"] = facts.description;
   answer(ok_json(std::move(told)));
-}
-
-// Of a model that no node is known to serve: a moment for the news of a fresh `serve`, no longer.
-constexpr auto kUnknownModelTimeout = std::chrono::seconds(3);
-
-bool is_offered(const ClusterSnapshot& cluster, const std::string& model) {
-  return std::any_of(cluster.entries.begin(), cluster.entries.end(),
-                     [key = "service/" + call_name(model)](const DirectoryEntry& entry) {
-                       return entry.key == key;
-                     });
-}
-
-void generate(Self* self, const Command& command) {
-  nlohmann::json arguments = arguments_of(command.arguments);
-  std::string name = field<std::string>(arguments, "model", "");
-  GenerateRequest request{.prompt = field<std::string>(arguments, "prompt", ""),
-                          .max_tokens = field<std::uint32_t>(arguments, "max_tokens", 128),
-                          .temperature = field<double>(arguments, "temperature", 1.0),
-                          .top_k = field<std::uint32_t>(arguments, "top_k", 0),
-                          .seed = field<std::uint64_t>(arguments, "seed", 1),
-                          .timeout_ms = field<std::uint32_t>(arguments, "timeout_ms", 30'000)};
-  std::chrono::milliseconds timeout(request.timeout_ms);
-  bool known = is_offered(*self->state.options.cluster->read(), name);
-  if (!known) timeout = std::min<std::chrono::milliseconds>(timeout, kUnknownModelTimeout);
-  self->send(self->state.options.calls,
-             CallRequest{{},
-                         call_name(name),
-                         SharedBytes::from(encode(request)),
-                         timeout,
-                         [name, known, answer = command.answer](Result<SharedBytes> bytes) {
-                           if (!bytes && (bytes.error().code == ErrorCode::not_found ||
-                                          (bytes.error().code == ErrorCode::unavailable && !known)))
-                             return answer(error_json(
-                                 {ErrorCode::not_found,
-                                  "no node serves a model named '" + name +
-                                      "': `gpunode models` lists what is served, `gpunode serve` "
-                                      "offers one"}));
-                           if (!bytes) return answer(error_json(bytes.error()));
-                           auto message = decode_generate(bytes->view);
-                           const auto* text =
-                               message ? std::get_if<GenerateAnswer>(&*message) : nullptr;
-                           if (!text)
-                             return answer(error_json(
-                                 {ErrorCode::corrupted, "the replica gave no sensible answer"}));
-                           answer(ok_json({{"model", name},
-                                           {"text", text->text},
-                                           {"tokens", text->tokens},
-                                           {"finish", text->finish},
-                                           {"digest", text->model_digest},
-                                           {"step", text->step},
-                                           {"seconds", text->seconds}}));
-                         },
-                         true});
 }
 
 // What the node tells of a model that it serves: the step and digest of its weights, and the job
@@ -370,13 +304,14 @@ nlohmann::json facts_in(const ClusterSnapshot& cluster, const NodeId& node,
   return facts;
 }
 
+constexpr std::string_view kServiceOfModel = "service/model/";
+
 void list_models(Self* self, const Command& command) {
   auto cluster = self->state.options.cluster->read();
   auto list = nlohmann::json::array();
-  const std::string prefix = "service/model/";
   for (const DirectoryEntry& entry : cluster->entries)
-    if (entry.key.rfind(prefix, 0) == 0) {
-      const std::string name = entry.key.substr(prefix.size());
+    if (entry.key.starts_with(kServiceOfModel)) {
+      const std::string name = entry.key.substr(kServiceOfModel.size());
       const auto own = self->state.models.find(name);  // known here before the directory shows it
       const bool withdrawn =
           entry.owner == cluster->self && (own == self->state.models.end() || !own->second.ready);
@@ -415,13 +350,19 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
   self->state.options = std::move(*options);
   expect_known_messages(self);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
+  self->send(self->state.options.calls,
+             Publish{kPieceCall, answer_pieces(self->state.streams), false});
   take_up(self);
   return {
       [self](const Command& command) {
         if (command.name == "serve") return serve(self, command);
         if (command.name == "unserve") return unserve(self, command);
-        if (command.name == "generate") return generate(self, command);
+        if (command.name == "generate")
+          return order_text(self->state.options, self->state.streams, text_order_of(command));
         list_models(self, command);
+      },
+      [self](const GenerateText& order) {
+        order_text(self->state.options, self->state.streams, order);
       },
       [self](const Loaded& loaded) { on_loaded(self, loaded); },
       [self](const Found& found) {
@@ -437,6 +378,15 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
 }
 
 }  // namespace
+
+std::vector<std::string> served_models(const ClusterSnapshot& cluster) {
+  std::set<std::string> names;
+  for (const DirectoryEntry& entry : cluster.entries)
+    if (entry.key.starts_with(kServiceOfModel) &&
+        (entry.owner == cluster.self || cluster.alive(entry.owner)))
+      names.insert(entry.key.substr(kServiceOfModel.size()));
+  return {names.begin(), names.end()};
+}
 
 caf::actor spawn_serving(caf::actor_system& system, ServingOptions options) {
   return system.spawn(behaviour, std::make_shared<ServingOptions>(std::move(options)));

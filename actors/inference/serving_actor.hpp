@@ -9,6 +9,7 @@
 
 #include "actors/cluster_state.hpp"
 #include "actors/compute/device_roster.hpp"
+#include "actors/inference/text_streams.hpp"
 #include "actors/messages.hpp"
 #include "kernels/model/model.hpp"
 #include "runtime/storage/file_system.hpp"
@@ -29,6 +30,20 @@ struct ServingOptions {
   telemetry::Registry* metrics = nullptr;
   storage::Path remembered = {};  // a file with what is served, also after a restart; empty: none
 };
+
+// To the serving actor: have a text continued by whoever serves the model.
+struct GenerateText {
+  std::string model;
+  GenerateRequest request;
+  // What comes before the end, and whether more is wanted; on any thread, must be quick. Empty: all
+  // at the end.
+  TextStreams::Taker on_piece = {};
+  // Once, on any thread; must be quick. Behind all pieces, which make up its text.
+  std::function<void(Result<GenerateAnswer>)> done = {};
+};
+
+// The names of the models that live nodes serve, each once.
+std::vector<std::string> served_models(const ClusterSnapshot& cluster);
 
 caf::actor spawn_serving(caf::actor_system& system, ServingOptions options);
 

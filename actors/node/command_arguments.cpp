@@ -23,6 +23,7 @@ constexpr Kind kNeededText{"a text", &json::is_string, true};
 constexpr Kind kFlag{"true or false", &json::is_boolean};
 constexpr Kind kWhole{"a whole number from 0 on", &json::is_number_unsigned};
 constexpr Kind kReal{"a number", &json::is_number};
+constexpr Kind kList{"a list", &json::is_array};
 using Keys = std::map<std::string, Kind>;
 
 const std::map<std::string, Keys>& commands() {
@@ -69,6 +70,12 @@ const std::map<std::string, Keys>& commands() {
         {"max_tokens", kWhole},
         {"temperature", kReal},
         {"top_k", kWhole},
+        {"top_p", kReal},
+        {"min_p", kReal},
+        {"presence_penalty", kReal},
+        {"frequency_penalty", kReal},
+        {"repetition_penalty", kReal},
+        {"stop", kList},
         {"seed", kWhole},
         {"timeout_ms", kWhole}}},
   };

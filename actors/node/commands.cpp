@@ -14,7 +14,7 @@ namespace gpunode::node {
 using nlohmann::json;
 
 std::string node_info_json(const Entry& entry, const ClusterSnapshot& cluster,
-                           const std::string& metrics) {
+                           const HttpEndpoints& http) {
   const NodeInfo own = cluster.own() ? *cluster.own() : NodeInfo{};
   return ok_json({{"id", entry.identity.id().text()},
                   {"name", entry.name},
@@ -23,7 +23,8 @@ std::string node_info_json(const Entry& entry, const ClusterSnapshot& cluster,
                   {"endpoints", own.endpoints},
                   {"join_endpoints", own.join_endpoints},
                   {"dial_only", entry.addresses.dial_only},
-                  {"metrics", metrics},
+                  {"metrics", http.metrics},
+                  {"http", http.inference},
                   {"state_directory", entry.state.path().string()}});
 }
 
@@ -66,7 +67,7 @@ std::function<void(const health::Verdict&)> drain_by_verdict(compute::DeviceRost
   };
 }
 
-std::string nodes_json(const ClusterSnapshot& cluster, Time now, const std::string& metrics) {
+std::string nodes_json(const ClusterSnapshot& cluster, Time now, const HttpEndpoints& http) {
   json nodes = json::array();
   for (const NodeInfo& node : cluster.nodes) {
     json line = {{"id", node.id.text()},
@@ -77,7 +78,8 @@ std::string nodes_json(const ClusterSnapshot& cluster, Time now, const std::stri
                  {"join_endpoints", node.join_endpoints},
                  {"roles", security::to_text(node.rights)},
                  {"labels", node.labels}};
-    if (node.self && !metrics.empty()) line["metrics"] = metrics;
+    if (node.self && !http.metrics.empty()) line["metrics"] = http.metrics;
+    if (node.self && !http.inference.empty()) line["http"] = http.inference;
     if (node.since != Time{})
       line["since_seconds"] = std::chrono::duration<double>(now - node.since).count();
     for (const DirectoryEntry& entry : cluster.entries)

@@ -11,9 +11,12 @@
 
 namespace gpunode::node {
 
-// `metrics`: where they are served; empty: nowhere.
+// Where programs that know nothing but HTTP find this node; empty: nowhere.
+struct HttpEndpoints {
+  std::string metrics, inference;
+};
 std::string node_info_json(const Entry& entry, const ClusterSnapshot& cluster,
-                           const std::string& metrics);
+                           const HttpEndpoints& http);
 std::string devices_json(const compute::DeviceRoster& devices);
 // "device.drain" and "device.resume".
 std::string order_device(compute::DeviceRoster& devices, const std::string& name,
@@ -21,6 +24,6 @@ std::string order_device(compute::DeviceRoster& devices, const std::string& name
 // What takes a health verdict to the devices it is about, and tells the log what became of them.
 // `devices` outlives it.
 std::function<void(const health::Verdict&)> drain_by_verdict(compute::DeviceRoster& devices);
-std::string nodes_json(const ClusterSnapshot& cluster, Time now, const std::string& metrics);
+std::string nodes_json(const ClusterSnapshot& cluster, Time now, const HttpEndpoints& http);
 
 }  // namespace gpunode::node

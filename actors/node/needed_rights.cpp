@@ -36,6 +36,8 @@ constexpr std::array kNeeded{
     NeededRights{Asked::call, "job.clock", kOfJobs, Load::question},
     NeededRights{Asked::call, "job.command", kOfJobs, Load::work},
     NeededRights{Asked::call, "job.remove", kSubmit | kOperate, Load::work},
+    // By who was asked for a text: a piece of it.
+    NeededRights{Asked::call, "generate.piece", kServe, Load::service},
     NeededRights{Asked::call, "queue.keep", kSubmit, Load::work},
     NeededRights{Asked::call, "queue.promise", kSubmit | kCompute, Load::question},
     NeededRights{Asked::call, "queue.accept", kSubmit | kCompute, Load::question},
@@ -75,7 +77,7 @@ constexpr std::array kNeeded{
     NeededRights{Asked::command, "generate", kCall},
 };
 
-constexpr std::array<std::string_view, 2> kReserved{"job.", "queue."};
+constexpr std::array<std::string_view, 3> kReserved{"job.", "queue.", "generate."};
 
 // Whether only the runtime itself publishes it.
 bool is_reserved(std::string_view name) {

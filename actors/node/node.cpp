@@ -118,6 +118,7 @@ class NodeFace final : public Node {
   std::vector<std::string> endpoints() const override { return node_->own().endpoints; }
   std::vector<std::string> join_endpoints() const override { return node_->own().join_endpoints; }
   std::string metrics_endpoint() const override { return node_->metrics_endpoint(); }
+  std::string http_endpoint() const override { return node_->http_endpoint(); }
   void leave() override { node_->end(true); }
   void stop() override { node_->end(false); }
   void wait() override { node_->wait(); }
@@ -255,6 +256,8 @@ Result<void> RunningNode::open_doors() {
     if (!server) return server.error();
     metrics_server_ = std::move(*server);
   }
+  if (!config_.http.empty())
+    if (auto opened = open_http_front(); !opened) return opened.error();
   if (!config_.local_commands) return {};
   auto server = transport::LocalServer::open(
       entry_->state.socket_path().string(),
@@ -267,12 +270,6 @@ Result<void> RunningNode::open_doors() {
   if (!server) return server.error();
   local_server_ = std::move(*server);
   return {};
-}
-
-std::string RunningNode::metrics_endpoint() const {
-  if (!metrics_server_) return {};
-  const HostPort place = metrics_server_->place();
-  return "http://" + place.host + ":" + std::to_string(place.port) + "/metrics";
 }
 
 Result<std::unique_ptr<Node>> start_node(NodeConfig config, NodeParts parts,

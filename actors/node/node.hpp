@@ -81,6 +81,9 @@ struct NodeConfig {
   // "127.0.0.1:9464", or port 0 for a free one: answers GET /metrics there, for Prometheus. Refused
   // unless it is loopback, as nothing authenticates who reads; empty: not at all.
   std::string metrics = {};
+  // "127.0.0.1:8000", or port 0 for a free one: OpenAI's completions there, for every model that the
+  // cluster serves. Refused unless it is loopback, as nothing authenticates who asks; empty: not at all.
+  std::string http = {};
   // Threads on which published handlers run, and how many calls may wait for one of them, half of
   // those of one caller; a call beyond that is refused with resource_exhausted. Raising the first
   // lets more slow handlers run beside each other, and costs a stack each. At least 1.
@@ -108,7 +111,7 @@ class Node {
   enum class Run { on_handler_thread, at_once };
   // What this node answers to every node that calls the name. An empty function withdraws the name;
   // calls that run are not waited for. Fails with invalid_argument: a name that is empty, longer
-  // than 248 bytes, or begins as gpunode's own do ("job.", "queue.", "node.", "model/");
+  // than 248 bytes, or begins as gpunode's own do ("job.", "queue.", "generate.", "node.", "model/");
   // permission_denied: this node lacks the role serve, which its token has to give;
   // resource_exhausted: some 500 names are published; cancelled: the node has stopped.
   using Handler = std::function<Result<std::string>(std::string_view request)>;
@@ -140,6 +143,9 @@ class Node {
 
   // "http://127.0.0.1:9464/metrics"; empty: metrics are not served.
   virtual std::string metrics_endpoint() const = 0;
+
+  // "http://127.0.0.1:8000/v1"; empty: inference over HTTP is not offered.
+  virtual std::string http_endpoint() const = 0;
 
   // Says goodbye to the cluster and stops; running jobs go on without this node. What its handlers
   // have been asked is answered first. Both wait for handlers that run, ten seconds at most, but not

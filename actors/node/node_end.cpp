@@ -124,6 +124,7 @@ void RunningNode::end(bool politely) {
   if (politely && system_) leave(&Children::job_board, kLeaveTimeout);
   if (local_server_) local_server_->close();
   if (metrics_server_) metrics_server_->close();
+  if (http_front_) http_front_->close();
   if (entry_ && entry_->join_socket) entry_->join_socket->close();
   if (calls_) end_handlers(politely);
   if (system_) stop_children(politely);

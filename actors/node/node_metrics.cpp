@@ -1,11 +1,10 @@
 #include "actors/node/node_metrics.hpp"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <map>
 
 #include "actors/node/endpoints.hpp"
+#include "actors/node/local_address.hpp"
 #include "runtime/probe/process_probe.hpp"
 
 namespace gpunode::node {
@@ -57,12 +56,6 @@ void record_process(telemetry::Registry& metrics) {
   set("process_max_fds", "Maximum number of open file descriptors", sample.most_files);
 }
 
-bool is_loopback(const std::string& host) {
-  in_addr address{};
-  if (inet_pton(AF_INET, host.c_str(), &address) == 1) return ntohl(address.s_addr) >> 24 == 127;
-  return host == "[::1]";
-}
-
 }  // namespace
 
 std::string metrics_text(const MetricsSources& sources) {
@@ -78,34 +71,19 @@ std::string metrics_text(const MetricsSources& sources) {
   return metrics.prometheus_text();
 }
 
-Result<HostPort> parse_metrics_address(const std::string& written) {
-  auto place = parse_host_port(written, 0);
-  if (!place) return place.error().within("--metrics");
-  const auto is_digit = [](char letter) { return letter >= '0' && letter <= '9'; };
-  if (std::ranges::all_of(written, is_digit))
-    return Error{ErrorCode::invalid_argument,
-                 "--metrics wants HOST:PORT, as 127.0.0.1:" + written + ", not a port alone"};
-  if (place->host == "localhost") place->host = "127.0.0.1";
-  if (!is_loopback(place->host))
-    return Error{ErrorCode::invalid_argument,
-                 "--metrics " + written +
-                     ": metrics are served on loopback alone, as nothing authenticates who reads "
-                     "them: take 127.0.0.1:PORT, and put a proxy that authenticates in front"};
-  return place;
-}
-
 Result<std::unique_ptr<http::Server>> serve_metrics(const std::string& address,
                                                     std::function<std::string()> text) {
-  const auto place = parse_metrics_address(address);
+  const auto place = parse_local_address("--metrics", address);
   if (!place) return place.error();
   http::ServerOptions options;
   options.listen = *place;
+  options.idle = Duration::zero();
   auto server = http::Server::open(
       options, [text = std::move(text)](const http::Request& request) -> http::Answer {
         if (request.path != "/metrics")
           return {.status = 404, .body = "there is nothing but /metrics\n"};
         if (request.method != "GET" && request.method != "HEAD")
-          return {.status = 405, .body = "only GET\n", .allow = "GET, HEAD"};
+          return {.status = 405, .body = "only GET\n", .headers = {{"Allow", "GET, HEAD"}}};
         return {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = text()};
       });
   if (!server) return server.error().within("--metrics");

@@ -28,9 +28,6 @@ struct MetricsSources {
 // Every figure of this node in the Prometheus text format. Any thread.
 std::string metrics_text(const MetricsSources& sources);
 
-// Fails with invalid_argument unless it is an address of loopback.
-Result<HostPort> parse_metrics_address(const std::string& written);
-
 // Answers GET /metrics with what `text` gives. Fails with invalid_argument, already_exists, io_error.
 Result<std::unique_ptr<http::Server>> serve_metrics(const std::string& address,
                                                     std::function<std::string()> text);

@@ -4,10 +4,12 @@
 #include <future>
 
 #include "actors/answer_once.hpp"
+#include "actors/inference/http_front.hpp"
 #include "actors/json_answer.hpp"
 #include "actors/node/command_arguments.hpp"
 #include "actors/node/commands.hpp"
 #include "actors/node/detail/running_node.hpp"
+#include "actors/node/local_address.hpp"
 #include "actors/node/needed_rights.hpp"
 
 namespace gpunode::node {
@@ -30,7 +32,38 @@ Result<std::string> run_handler(const Node::Handler& handler, std::string_view r
   }
 }
 
+std::string url_of(const std::unique_ptr<http::Server>& server, const char* path) {
+  if (!server) return {};
+  const HostPort place = server->place();
+  return "http://" + place.host + ":" + std::to_string(place.port) + path;
+}
+
 }  // namespace
+
+std::string RunningNode::metrics_endpoint() const {
+  return url_of(metrics_server_, "/metrics");
+}
+
+std::string RunningNode::http_endpoint() const {
+  return url_of(http_front_, "/v1");
+}
+
+Result<void> RunningNode::open_http_front() {
+  const auto place = parse_local_address("--http", config_.http);
+  if (!place) return place.error();
+  inference::HttpFrontOptions options{.listen = *place, .clock = parts_.clock};
+  options.generate = [this](inference::GenerateText order) {
+    const auto may = may_ask(Asked::command, "generate", authority_.rights(entry_->identity.id()));
+    if (!may) return order.done(may.error());
+    order.done = AnswerOnce<Result<inference::GenerateAnswer>>(std::move(order.done), stopping());
+    send(&Children::serving, std::move(order));
+  };
+  options.models = [this] { return inference::served_models(*cluster_state_.read()); };
+  auto front = inference::open_http_front(std::move(options));
+  if (!front) return front.error().within("--http");
+  http_front_ = std::move(*front);
+  return {};
+}
 
 std::string RunningNode::metrics() {
   return metrics_text({&metrics_, &cluster_state_, entry_->link.get(), newest_checkpoints_.get(),
@@ -46,9 +79,11 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
   caf::actor Children::*target = nullptr;
   if (name == "metrics") return answer(ok_json({{"text", metrics()}}));
   if (name == "node.info")
-    return answer(node_info_json(*entry_, *cluster_state_.read(), metrics_endpoint()));
+    return answer(
+        node_info_json(*entry_, *cluster_state_.read(), {metrics_endpoint(), http_endpoint()}));
   if (name == "nodes")
-    return answer(nodes_json(*cluster_state_.read(), parts_.clock->now(), metrics_endpoint()));
+    return answer(nodes_json(*cluster_state_.read(), parts_.clock->now(),
+                             {metrics_endpoint(), http_endpoint()}));
   if (name == "devices") return answer(devices_json(*devices_));
   if (name.starts_with("device.")) return answer(order_device(*devices_, name, arguments));
   if (name == "leave") return leave_if_it_may(arguments, std::move(answer));

@@ -3,7 +3,9 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -13,104 +15,127 @@
 #include <deque>
 #include <mutex>
 #include <set>
+#include <span>
 #include <thread>
-#include <vector>
 
-#include <httplib.h>
-
-#include "runtime/base/descriptor.hpp"
+#include "runtime/http/detail/connection.hpp"
 
 namespace gpunode::http {
 namespace {
 
-using SteadyTime = std::chrono::steady_clock::time_point;
+using detail::Connection;
+using detail::SteadyTime;
 
 constexpr auto kFullPause = std::chrono::milliseconds(100);  // when no file is to be had
 
-// One connection as httplib reads and writes it: until its deadline, and so many bytes.
-class Connection final : public httplib::Stream {
+SteadyTime now() {
+  return std::chrono::steady_clock::now();
+}
+
+class PieceWriter final : public Writer {
  public:
-  Connection(int fd, SteadyTime deadline, std::size_t request_bytes)
-      : fd_(fd), deadline_(deadline), bytes_left_(request_bytes) {}
-
-  using Stream::write;
-  bool is_readable() const override { return begin_ < end_ || wait(POLLIN); }
-  bool is_writable() const override { return wait(POLLOUT); }
-  ssize_t read(char* out, size_t size) override {
-    if (begin_ == end_ && !fill()) return -1;
-    const std::size_t count = std::min(size, end_ - begin_);
-    std::memcpy(out, buffer_ + begin_, count);
-    begin_ += count;
-    return static_cast<ssize_t>(count);
+  PieceWriter(httplib::DataSink& sink, const Connection& connection)
+      : sink_(sink), connection_(connection) {}
+  bool write(std::string_view piece) override {
+    // A piece of nothing would end the answer.
+    return piece.empty() ? is_open() : (open_ = open_ && sink_.write(piece.data(), piece.size()));
   }
-  ssize_t write(const char* bytes, size_t size) override {
-    for (;;) {
-      if (!wait(POLLOUT)) return -1;
-      const ssize_t count = ::send(fd_, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (count >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) return count;
-    }
-  }
-  void get_remote_ip_and_port(std::string&, int&) const override {}
-  void get_local_ip_and_port(std::string&, int&) const override {}
-  socket_t socket() const override { return fd_; }
-
-  // Waits for the client's own end, so that what is on its way to it is not broken off by a reset.
-  void end() {
-    ::shutdown(fd_, SHUT_WR);
-    char rest[1024];
-    while (read(rest, sizeof rest) > 0) {
-    }
-  }
+  bool is_open() const override { return open_ && !connection_.is_gone(); }
 
  private:
-  bool wait(short events) const {
-    for (;;) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-          deadline_ - std::chrono::steady_clock::now());
-      if (left.count() <= 0) return false;
-      pollfd one{fd_, events, 0};
-      const int ready = ::poll(&one, 1, static_cast<int>(left.count()));
-      if (ready > 0) return true;
-      if (ready < 0 && errno != EINTR) return false;
-    }
-  }
-  bool fill() {
-    const std::size_t most = std::min(sizeof buffer_, bytes_left_);
-    if (most == 0 || !wait(POLLIN)) return false;
-    const ssize_t count = ::recv(fd_, buffer_, most, 0);
-    if (count <= 0) return false;
-    begin_ = 0;
-    end_ = static_cast<std::size_t>(count);
-    bytes_left_ -= end_;
-    return true;
-  }
-
-  const int fd_;
-  const SteadyTime deadline_;
-  std::size_t bytes_left_;
-  char buffer_[4096];
-  std::size_t begin_ = 0, end_ = 0;
+  httplib::DataSink& sink_;
+  const Connection& connection_;
+  bool open_ = true;
 };
 
 // httplib without its sockets and threads.
 class Protocol final : public httplib::Server {
  public:
-  explicit Protocol(http::Server::Handler handler) {
-    set_pre_routing_handler([handler = std::move(handler)](const httplib::Request& request,
-                                                           httplib::Response& response) {
-      Answer answer = handler({request.method, request.path});
-      response.status = answer.status;
-      if (!answer.allow.empty()) response.set_header("Allow", answer.allow);
-      response.set_content(std::move(answer.body), answer.content_type);
+  Protocol(const ServerOptions& options, http::Server::Handler handler)
+      : options_(options), handler_(std::move(handler)) {
+    svr_sock_ = 0;  // any number: without one it takes itself for shut down, and streams nothing
+    set_payload_max_length(options.request_bytes);
+    // What is packed may become any amount when it is unpacked.
+    set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
+      if (!request.has_header("Content-Encoding")) return HandlerResponse::Unhandled;
+      response.status = 415;
+      response.set_content("send the request without Content-Encoding\n", "text/plain");
       return HandlerResponse::Handled;
     });
+    const auto answer = [this](const httplib::Request& request, httplib::Response& response) {
+      give(request, response);
+    };
+    Get(kAnyPath, answer);
+    Post(kAnyPath, answer);
+    Put(kAnyPath, answer);
+    Patch(kAnyPath, answer);
+    Delete(kAnyPath, answer);
+    Options(kAnyPath, answer);
   }
-  void serve(Connection& connection) {
+
+  // Whether another request may come on this connection.
+  bool serve(Connection& connection) {
     bool closed = false;
-    process_request(connection, true, closed, nullptr);
-    connection.end();
+    answering_ = &connection;
+    answered_ = false;
+    const bool done = process_request(
+        connection, options_.idle == Duration::zero(), closed,
+        [](httplib::Request& request) { request.headers.erase("Accept-Encoding"); });
+    // Of one that was refused before its body there may be any rest.
+    return done && answered_ && !closed && options_.idle > Duration::zero();
   }
+
+ private:
+  static constexpr const char* kAnyPath = "[^]*";
+
+  void give(const httplib::Request& request, httplib::Response& response) {
+    Connection& connection = *answering_;
+    answered_ = true;
+    connection.begin_answer(now() + options_.answer_deadline, options_.deadline);
+    http::Request asked{
+        .method = request.method, .path = request.path, .client = connection.client()};
+    asked.query = {request.params.begin(), request.params.end()};
+    for (const auto& [name, value] : request.headers) {
+      std::string small = name;
+      std::ranges::transform(small, small.begin(), [](unsigned char letter) {
+        return 'A' <= letter && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A'))
+                                              : static_cast<char>(letter);
+      });
+      asked.headers[small] = value;
+    }
+    asked.body = request.body;
+    asked.is_open = [&connection] { return !connection.is_gone(); };
+    Answer answer = handler_(asked);
+    response.status = answer.status;
+    for (const auto& [name, value] : answer.headers) response.set_header(name, value);
+    if (!answer.stream) return response.set_content(std::move(answer.body), answer.content_type);
+    response.set_chunked_content_provider(
+        answer.content_type,
+        [&connection, stream = std::move(answer.stream)](std::size_t, httplib::DataSink& sink) {
+          PieceWriter writer(sink, connection);
+          stream(writer);
+          sink.done();
+          return true;
+        });
+  }
+
+  const ServerOptions options_;
+  const http::Server::Handler handler_;
+  // Of the request that this thread reads.
+  static thread_local Connection* answering_;
+  static thread_local bool answered_;
 };
+thread_local Connection* Protocol::answering_ = nullptr;
+thread_local bool Protocol::answered_ = false;
+
+std::string address_of(const sockaddr_storage& from) {
+  char text[INET6_ADDRSTRLEN] = {};
+  const void* address =
+      from.ss_family == AF_INET6
+          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(&from)->sin6_addr)
+          : &reinterpret_cast<const sockaddr_in*>(&from)->sin_addr;
+  return inet_ntop(from.ss_family, address, text, sizeof text) ? text : "";
+}
 
 Error system_error(const std::string& what, const HostPort& place) {
   const int number = errno;
@@ -123,12 +148,14 @@ Error system_error(const std::string& what, const HostPort& place) {
 
 class SocketServer final : public Server {
  public:
-  SocketServer(ServerOptions options, Handler handler, Descriptor listening, HostPort place)
+  SocketServer(ServerOptions options, Handler handler, Descriptor listening, Descriptor wake,
+               HostPort place)
       : options_(std::move(options)),
         place_(std::move(place)),
-        protocol_(std::move(handler)),
-        listening_(std::move(listening)) {
-    threads_.emplace_back([this] { accept_all(); });
+        protocol_(options_, std::move(handler)),
+        listening_(std::move(listening)),
+        wake_(std::move(wake)) {
+    threads_.emplace_back([this] { watch(); });
     for (std::size_t i = 0; i < options_.threads; ++i)
       threads_.emplace_back([this] { serve_all(); });
   }
@@ -139,59 +166,142 @@ class SocketServer final : public Server {
     {
       std::lock_guard lock(mutex_);
       if (std::exchange(closing_, true)) return;
-      ::shutdown(listening_.get(), SHUT_RDWR);  // wakes accept
-      for (const int fd : served_) ::shutdown(fd, SHUT_RDWR);
+      ::shutdown(listening_.get(), SHUT_RDWR);  // those that nobody has accepted yet
+      for (const int number : served_) ::shutdown(number, SHUT_RDWR);
       waiting_.clear();
     }
     changed_.notify_all();
+    wake();
     threads_.clear();
+    idle_.clear();
   }
 
  private:
-  void accept_all() {
-    for (;;) {
-      Descriptor connection(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      const int failure = errno;
+  using Owned = std::unique_ptr<Connection>;
+  struct Idle {
+    Owned connection;
+    SteadyTime until;  // a request must have begun
+  };
+
+  void wake() const {
+    const std::uint64_t one = 1;
+    (void)!::write(wake_.get(), &one, sizeof one);
+  }
+
+  // Accepts, and hands on what has something to read. Idle connections are this thread's alone.
+  void watch() {
+    for (std::vector<pollfd> all;;) {
+      all.assign({{wake_.get(), POLLIN, 0}, {listening_.get(), POLLIN, 0}});
+      auto next = now() + std::chrono::hours(1);
+      for (const Idle& one : idle_) {
+        all.push_back({one.connection->number(), POLLIN, 0});
+        next = std::min(next, one.until);
+      }
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - now());
+      const auto most = std::max<std::int64_t>(0, left.count());
+      if (::poll(all.data(), all.size(), static_cast<int>(most)) < 0 && errno != EINTR)
+        std::this_thread::sleep_for(kFullPause);
+      std::uint64_t times = 0;
+      if (all[0].revents != 0) (void)!::read(wake_.get(), &times, sizeof times);
       std::unique_lock lock(mutex_);
       if (closing_) return;
-      if (connection.get() >= 0) {
-        if (waiting_.size() < options_.waiting) waiting_.push_back(std::move(connection));
-        changed_.notify_all();
-      } else if (failure == EMFILE || failure == ENFILE || failure == ENOBUFS ||
-                 failure == ENOMEM) {
-        changed_.wait_for(lock, kFullPause, [this] { return closing_; });
-      }  // else: of the one connection, which is gone
+      look_after_idle(std::span(all).subspan(2));
+      while (!back_.empty()) {
+        idle_.push_back({std::move(back_.front()), now() + options_.idle});
+        back_.pop_front();
+      }
+      lock.unlock();
+      if (all[1].revents != 0) accept_one();
     }
   }
+
+  // Those with something to read are served next; those that were idle for too long are closed.
+  void look_after_idle(std::span<const pollfd> seen) {
+    std::size_t at = 0;
+    std::erase_if(idle_, [&](Idle& one) {
+      if (seen[at++].revents != 0) {
+        waiting_.push_back(std::move(one.connection));
+        changed_.notify_one();
+        return true;
+      }
+      if (one.until > now()) return false;
+      --open_;
+      return true;
+    });
+  }
+
+  void accept_one() {
+    sockaddr_storage from{};
+    socklen_t size = sizeof from;
+    Descriptor socket(::accept4(listening_.get(), reinterpret_cast<sockaddr*>(&from), &size,
+                                SOCK_CLOEXEC | SOCK_NONBLOCK));
+    const int failure = errno;
+    if (socket.get() < 0) {  // else: of the one connection, which is gone
+      if (failure == EMFILE || failure == ENFILE || failure == ENOBUFS || failure == ENOMEM)
+        std::this_thread::sleep_for(kFullPause);
+      return;
+    }
+    const int on = 1;
+    (void)setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    std::lock_guard lock(mutex_);
+    if (open_ >= options_.connections) {
+      const auto longest = std::ranges::min_element(idle_, {}, &Idle::until);
+      if (longest == idle_.end()) return;
+      idle_.erase(longest);
+      --open_;
+    }
+    ++open_;
+    idle_.push_back({std::make_unique<Connection>(std::move(socket), address_of(from)),
+                     now() + options_.deadline});
+  }
+
   void serve_all() {
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [this] { return closing_ || !waiting_.empty(); });
       if (closing_) return;
-      const Descriptor connection = std::move(waiting_.front());
+      Owned connection = std::move(waiting_.front());
       waiting_.pop_front();
-      served_.insert(connection.get());
+      served_.insert(connection->number());
       lock.unlock();
-      serve(connection.get());
+      const bool goes_on = serve(*connection);
       lock.lock();
-      served_.erase(connection.get());
+      served_.erase(connection->number());
+      if (!goes_on || closing_) {
+        --open_;
+        lock.unlock();
+        connection.reset();
+        lock.lock();
+        continue;
+      }
+      back_.push_back(std::move(connection));
+      wake();
     }
   }
-  void serve(int fd) {
-    const auto deadline = std::chrono::steady_clock::now() + options_.deadline;
-    Connection connection(fd, deadline, options_.request_bytes);
-    protocol_.serve(connection);
+
+  // What the client has sent so far, one request after another.
+  bool serve(Connection& connection) {
+    do {
+      connection.begin_request(now() + options_.deadline, options_.request_bytes);
+      if (protocol_.serve(connection)) continue;
+      connection.begin_request(now() + options_.deadline, options_.request_bytes);
+      connection.end();
+      return false;
+    } while (connection.has_more());
+    return true;
   }
 
   const ServerOptions options_;
   const HostPort place_;
   Protocol protocol_;
-  const Descriptor listening_;
+  const Descriptor listening_, wake_;
+  std::vector<Idle> idle_;  // of watch() alone
   std::mutex mutex_;
   std::condition_variable changed_;
   bool closing_ = false;
-  std::deque<Descriptor> waiting_;
-  std::set<int> served_;  // file numbers
+  std::size_t open_ = 0;              // connections in all
+  std::deque<Owned> waiting_, back_;  // with something to read; to be watched again
+  std::set<int> served_;              // file numbers
   std::vector<std::jthread> threads_;
 };
 
@@ -208,7 +318,7 @@ Result<std::unique_ptr<Server>> Server::open(ServerOptions options, Handler hand
     return Error{ErrorCode::invalid_argument,
                  "'" + place.host + "' is no address: write digits, such as 127.0.0.1"};
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> address(found, &freeaddrinfo);
-  Descriptor listening(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Descriptor listening(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
   sockaddr_storage taken{};
   socklen_t size = sizeof taken;
@@ -222,8 +332,11 @@ Result<std::unique_ptr<Server>> Server::open(ServerOptions options, Handler hand
   place.port =
       ntohs(taken.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&taken)->sin6_port
                                         : reinterpret_cast<const sockaddr_in*>(&taken)->sin_port);
-  return std::unique_ptr<Server>(std::make_unique<SocketServer>(
-      std::move(options), std::move(handler), std::move(listening), std::move(place)));
+  Descriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (wake.get() < 0) return system_error("cannot watch", options.listen);
+  return std::unique_ptr<Server>(
+      std::make_unique<SocketServer>(std::move(options), std::move(handler), std::move(listening),
+                                     std::move(wake), std::move(place)));
 }
 
 }  // namespace gpunode::http

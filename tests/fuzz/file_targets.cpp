@@ -8,6 +8,7 @@
 #include "runtime/dataset/text_dataset.hpp"
 #include "runtime/snapshot/manifest_codec.hpp"
 #include "runtime/snapshot/safetensors.hpp"
+#include "runtime/tokenizer/text_stream.hpp"
 #include "runtime/transport/detail/tcp.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 
@@ -60,6 +61,46 @@ std::vector<Bytes> safetensors() {
   Bytes file = encode_safetensors_header(header);
   file.resize(header.file_bytes());
   return {file};
+}
+
+// Whatever a file makes of texts, it does without end or harm: they are told in tokens and back.
+void run_tokenizer(ByteView input) {
+  const auto made = tokenizer::Tokenizer::parse(as_text(input));
+  if (!made) return;
+  for (const char* text :
+       {"", "ab <s> It's 12\xc2\xa0caf\xc3\xa9 \xf0\x9f\x98\x80\n\n  x", "aaaaaaaab"}) {
+    const auto tokens = (*made)->encode(text);
+    if (!tokens) continue;
+    tokenizer::TextStream stream(*made);
+    for (const tokenizer::Token token : *tokens) {
+      GPUNODE_CHECK(token >= 0 && static_cast<std::size_t>(token) < (*made)->vocabulary(),
+                    "a token outside the vocabulary");
+      (void)stream.add(token);
+    }
+    (void)stream.end();
+    (void)(*made)->decode(*tokens, true);
+  }
+}
+
+std::vector<Bytes> tokenizers() {
+  return {
+      text_bytes(
+          R"({"added_tokens":[{"id":7,"content":"<s>","special":true}],"normalizer":{"type":"NFC"},)"
+          R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},)"
+          R"("decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2,)"
+          R"("Ġ":3},"merges":["a b"]}})"),
+      text_bytes(
+          R"({"normalizer":{"type":"BertNormalizer"},"pre_tokenizer":{"type":"BertPreTokenizer"},)"
+          R"("post_processor":{"type":"BertProcessing","cls":["[CLS]",1],"sep":["[SEP]",2]},)"
+          R"("decoder":{"type":"WordPiece"},"model":{"type":"WordPiece","unk_token":"[UNK]",)"
+          R"("vocab":{"[UNK]":0,"[CLS]":1,"[SEP]":2,"a":3,"##b":4}}})"),
+      text_bytes(
+          R"({"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"_"},)"
+          R"({"type":"Replace","pattern":{"Regex":" +"},"content":"_"}]},"pre_tokenizer":)"
+          R"({"type":"Split","pattern":{"String":"_"},"behavior":"MergedWithNext"},"decoder":)"
+          R"({"type":"Sequence","decoders":[{"type":"ByteFallback"},{"type":"Fuse"},)"
+          R"({"type":"Strip","content":"_","start":1,"stop":0}]},"model":{"type":"BPE",)"
+          R"("unk_token":"a","byte_fallback":true,"vocab":{"a":0,"_":1,"_a":2},"merges":[["_","a"]]}})")};
 }
 
 // What can be written down again is; the rest is refused in words.
@@ -164,6 +205,7 @@ std::vector<Target> file_targets() {
   return {
       {"checkpoint", run_checkpoint, checkpoints},
       {"safetensors", run_safetensors, safetensors},
+      {"tokenizer", run_tokenizer, tokenizers},
       {"job_file", run_job_file, job_files, std::size_t{2} << 20, 200},
       {"table", run_table,
        [] {

@@ -38,6 +38,7 @@ models[].job   | text     | it is a job's | that job's id
 model          | text     | | the model
 text           | text     | | what it generated, or a line a row
 tokens         | whole    | | how many
+prompt_tokens  | whole    | | that were read before it
 finish         | text     | | what ended it
 digest         | text     | | of the weights
 step           | whole    | | of the checkpoint

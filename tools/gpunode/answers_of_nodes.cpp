@@ -11,6 +11,7 @@ id             | text     | | its id
 endpoints      | texts    | | control addresses, tcp://HOST:PORT
 join_endpoints | texts    | | where others join; empty where the node only dials
 metrics        | text     | | where /metrics is read; empty: nowhere
+http           | text     | | where inference is answered as OpenAI does; empty: nowhere
 state          | text     | | the state directory
 sandbox        | text     | | what the node's process is kept from
 recovery_key   | text     | it lies in the state directory still | the file with the cluster's recovery key
@@ -59,6 +60,7 @@ nodes[].endpoints       | texts    | | control addresses; none: it only dials
 nodes[].join_endpoints  | texts    | | where others join
 nodes[].roles           | text     | | what it may do: compute, submit, serve, call, admit, operate, observe
 nodes[].metrics         | text     | of the node that was asked, if it has one | where /metrics is read
+nodes[].http            | text     | of the node that was asked, if it has one | where inference is answered
 nodes[].labels          | texts by name | | its labels; one without a value has ""
 nodes[].health_report   | object   | it has told | what it told last of its machine
 nodes[].health_report.host | object | | the machine; what cannot be measured is left out

@@ -41,6 +41,9 @@ std::vector<Flag> node_flags(std::vector<Flag> first) {
       {"--metrics", "HOST:PORT",
        "answer GET /metrics there for Prometheus; loopback alone, port 0 takes a free one; 'none' "
        "ends what an earlier start was told (default: not at all)"},
+      {"--http", "HOST:PORT",
+       "answer OpenAI's completions there for every model that the cluster serves; loopback alone, "
+       "port 0 takes a free one; 'none' ends what an earlier start was told (default: not at all)"},
       {"--bulk-plain", "",
        "let bulk traffic go unsealed to peers that allow it too; trusts that network"},
       {"--detach", "",
@@ -357,6 +360,10 @@ std::vector<Command> make_commands() {
         {"--max-tokens", "N", "how much is generated at most (default 128)"},
         {"--temperature", "T", "0 takes the likeliest token each time (default 1.0)"},
         {"--top-k", "K", "draw from the K likeliest tokens only (default 0: all)"},
+        {"--top-p", "P", "draw from the likeliest that have chance P together (default 1: all)"},
+        {"--min-p", "P", "draw from those P times as likely as the likeliest (default 0: all)"},
+        {"--repetition-penalty", "R", "what was said already is R times less likely (default 1)"},
+        {"--stop", "TEXT", "end before this; can be given several times", true},
         {"--seed", "N", "same seed, same text (default 1)"},
         {"--timeout", "TIME", "give up after this time (default 30s)"},
         kState,

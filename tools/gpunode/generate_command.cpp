@@ -32,6 +32,12 @@ Result<nlohmann::json> request_of(const Arguments& arguments) {
   if (!temperature) return temperature.error();
   auto top_k = arguments.whole("--top-k", 0, 0, 1'000'000);
   if (!top_k) return top_k.error();
+  auto top_p = arguments.real("--top-p", 1.0, 0.0, 1.0);
+  if (!top_p) return top_p.error();
+  auto min_p = arguments.real("--min-p", 0.0, 0.0, 1.0);
+  if (!min_p) return min_p.error();
+  auto repetition = arguments.real("--repetition-penalty", 1.0, 0.01, 100.0);
+  if (!repetition) return repetition.error();
   auto seed = arguments.whole("--seed", 1, 0, UINT64_MAX);
   if (!seed) return seed.error();
   auto timeout = arguments.duration("--timeout", std::chrono::seconds(30));
@@ -42,6 +48,10 @@ Result<nlohmann::json> request_of(const Arguments& arguments) {
                         {"max_tokens", *tokens},
                         {"temperature", *temperature},
                         {"top_k", *top_k},
+                        {"top_p", *top_p},
+                        {"min_p", *min_p},
+                        {"repetition_penalty", *repetition},
+                        {"stop", arguments.all("--stop")},
                         {"seed", *seed},
                         {"timeout_ms", timeout->count()}};
 }

@@ -38,6 +38,7 @@ constexpr Row kRows[] = {
     {"device_timeout", "--device-timeout", Kind::text, "2m", false},
     {"on_device_loss", "--on-device-loss", Kind::text, "restart", false},
     {"metrics", "--metrics", Kind::text, "", true},
+    {"http", "--http", Kind::text, "", true},
     {"bulk_plain", "--bulk-plain", Kind::yes, "", false},
     {"log_json", "--log-json", Kind::yes, "", false},
     {"no_sandbox", "--no-sandbox", Kind::yes, "", false},

@@ -128,6 +128,8 @@ Result<NodeConfig> make_config(const Invocation& invocation, const NodeSettings&
   config.bulk_plain = arguments.has("--bulk-plain");
   config.metrics = arguments.text("--metrics");
   if (config.metrics == "none") config.metrics.clear();
+  config.http = arguments.text("--http");
+  if (config.http == "none") config.http.clear();
   for (const std::string& label : config.labels)
     if (label.empty() || label.front() == '=')
       return Error{ErrorCode::invalid_argument,
@@ -160,6 +162,7 @@ json up_answer(const Invocation& invocation, const Node& node, const std::string
                  {"endpoints", node.endpoints()},
                  {"join_endpoints", node.join_endpoints()},
                  {"metrics", node.metrics_endpoint()},
+                 {"http", node.http_endpoint()},
                  {"state", invocation.state()},
                  {"sandbox", sandbox},
                  {"pid", getpid()}};
@@ -172,6 +175,8 @@ std::string up_text(const json& answer) {
       "node " + word(answer, "name") + " (" + word(answer, "id").substr(0, 8) + ") is up";
   if (const auto metrics = field<std::string>(answer, "metrics", ""); !metrics.empty())
     text += "; metrics " + metrics;
+  if (const auto http = field<std::string>(answer, "http", ""); !http.empty())
+    text += "; inference " + http;
   if (list(answer, "join_endpoints").empty())
     return text + "; it only dials, so others join at another node";
   return text + "; control " + addresses(answer, "endpoints") + ", join " +

@@ -21,7 +21,10 @@ using snapshot::TensorEntry;
 using storage::Path;
 
 constexpr std::uint64_t kLongestConfigBytes = 4 << 20;
+constexpr std::uint64_t kLongestTokenizerBytes = 64 << 20;
 constexpr const char* kConfig = "config.json";
+constexpr const char* kGeneration = "generation_config.json";
+constexpr const char* kTokenizer = "tokenizer.json";
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
@@ -167,7 +170,7 @@ Result<StoredModel> load(const Path& from, const model::HubDescription& descript
     if (!found) return found.error();
     taken.push_back(*found);
   }
-  StoredModel stored{std::move(*made), {}, 0};
+  StoredModel stored{.model = std::move(*made), .weights = {}};
   for (const auto& [name, found] : *holdings)
     if (!model::hub_passes_over(*stored.model, name))
       return bad(found.file->path(),
@@ -181,6 +184,31 @@ Result<StoredModel> load(const Path& from, const model::HubDescription& descript
     model::from_hub((*tensors)[at], values, stored.weights);
   }
   return stored;
+}
+
+// The token behind which a text is over, or a list of them.
+std::vector<model::Token> end_tokens(const json& config) {
+  const auto found = config.find("eos_token_id");
+  if (found == config.end()) return {};
+  std::vector<model::Token> tokens;
+  for (const json& one : found->is_array() ? *found : json::array({*found}))
+    if (one.is_number_integer()) tokens.push_back(one.get<model::Token>());
+  return tokens;
+}
+
+Result<TextForm> read_text_form(const storage::FileSystem& files, const Path& folder,
+                                const json& config) {
+  TextForm form{.tokenizer = {}, .ends = end_tokens(config)};
+  if (files.exists(folder / kGeneration)) {
+    const auto generation = read_json(files, folder / kGeneration);
+    if (!generation) return generation.error();
+    if (auto ends = end_tokens(*generation); !ends.empty()) form.ends = std::move(ends);
+  }
+  if (!files.exists(folder / kTokenizer)) return form;
+  const auto tokenizer = files.read(folder / kTokenizer, kLongestTokenizerBytes);
+  if (!tokenizer) return tokenizer.error();
+  form.tokenizer = as_text(*tokenizer);
+  return form;
 }
 
 Result<StoredModel> load_by_shapes(const Path& from, const HubConfig& config,
@@ -204,8 +232,13 @@ Result<StoredModel> load_hub_folder(const storage::FileSystem& files, const Path
   if (!description) return description.error().within(folder.string());
   auto opened = open_weights(files, folder);
   if (!opened) return opened.error();
-  return is_timm ? load_by_shapes(folder, config, *opened, options)
-                 : load(folder, *description, *opened);
+  if (is_timm) return load_by_shapes(folder, config, *opened, options);
+  auto stored = load(folder, *description, *opened);
+  if (!stored) return stored;
+  auto form = read_text_form(files, folder, *document);
+  if (!form) return form.error();
+  stored->text = *std::move(form);
+  return stored;
 }
 
 Result<StoredModel> load_state_dict(const storage::FileSystem& files, const Path& path,

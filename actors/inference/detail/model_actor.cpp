@@ -57,7 +57,11 @@ caf::behavior behaviour(Self* self, caf::actor owner, std::string name,
         if (!self->state.model)
           return order.reply(Error{ErrorCode::unavailable, "the model is not loaded"});
         move_if_drained(self->state);
-        auto answer = self->state.model->generate(order.request, order.deadline);
+        ServedModel::Give give;
+        if (order.send_piece)
+          give = [teller = std::make_shared<PieceTeller>(order.request.stream, order.send_piece)](
+                     std::string_view piece) { return teller->add(piece); };
+        auto answer = self->state.model->generate(order.request, order.deadline, give);
         telemetry::Labels labels{{"model", name}};
         if (answer) {
           metrics->counter("gpunode_generated_tokens_total", "Tokens generated here", labels)

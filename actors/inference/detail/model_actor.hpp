@@ -9,6 +9,7 @@
 #include <string>
 
 #include "actors/inference/generate_codec.hpp"
+#include "actors/inference/piece_teller.hpp"
 #include "actors/inference/served_model.hpp"
 #include "actors/messages.hpp"
 #include "runtime/telemetry/registry.hpp"
@@ -27,6 +28,7 @@ struct Generate {
   GenerateRequest request;
   Time deadline{};
   CallReply reply;
+  PieceTeller::Send send_piece = {};  // empty: none are wanted
 };
 
 // It answers `owner` with Loaded, and each Generate by its reply. `metrics` outlives it.

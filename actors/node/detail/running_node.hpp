@@ -70,6 +70,7 @@ class RunningNode {
     return cluster->own() ? *cluster->own() : NodeInfo{};
   }
   std::string metrics_endpoint() const;
+  std::string http_endpoint() const;
   void end(bool politely);
   std::string failure() {
     std::lock_guard lock(end_mutex_);
@@ -95,6 +96,7 @@ class RunningNode {
   void wait_for_a_peer();
   void spawn_children();
   Result<void> open_doors();
+  Result<void> open_http_front();
   void end_soon(bool politely);
   bool leave(caf::actor Children::*child, Duration timeout);
   void leave_if_it_may(const std::string& arguments, std::function<void(std::string)> answer);
@@ -137,7 +139,7 @@ class RunningNode {
   std::shared_mutex children_mutex_;
   Children children_;  // null before the start and after the end
   std::unique_ptr<transport::LocalServer> local_server_;
-  std::unique_ptr<http::Server> metrics_server_;  // null: nobody wants it
+  std::unique_ptr<http::Server> metrics_server_, http_front_;  // null: nobody wants it
 
   std::mutex end_mutex_;
   std::condition_variable phase_changed_;

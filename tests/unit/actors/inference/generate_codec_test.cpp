@@ -9,10 +9,28 @@ TEST(GenerateCodec, carries_bytes_that_are_no_text) {
   GenerateRequest request;
   request.prompt = std::string("a\0\xff", 3);
   request.seed = 9;
+  request.top_p = 0.5;
+  request.min_p = 0.25;
+  request.presence_penalty = -1;
+  request.frequency_penalty = 1.5;
+  request.repetition_penalty = 1.25;
+  request.stop = {"\n\n", "User:"};
   auto back = decode_generate(encode(GenerateMessage(request)));
   ASSERT_TRUE(back);
+  EXPECT_EQ(encode(*back), encode(GenerateMessage(request)));
+  EXPECT_EQ(std::get<GenerateRequest>(*back).stop, request.stop);
+  EXPECT_EQ(std::get<GenerateRequest>(*back).frequency_penalty, 1.5);
   EXPECT_EQ(std::get<GenerateRequest>(*back).prompt, request.prompt);
   EXPECT_EQ(std::get<GenerateRequest>(*back).seed, 9u);
+}
+
+TEST(GenerateCodec, carries_pieces) {
+  const auto back = decode_generate(encode(GeneratePiece{7, 3, "more"}));
+  ASSERT_TRUE(back);
+  const auto& piece = std::get<GeneratePiece>(*back);
+  EXPECT_EQ(piece.stream, 7u);
+  EXPECT_EQ(piece.offset, 3u);
+  EXPECT_EQ(piece.text, "more");
 }
 
 TEST(GenerateCodec, refuses_requests_out_of_range) {
@@ -26,10 +44,23 @@ TEST(GenerateCodec, refuses_requests_out_of_range) {
   EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
   request.temperature = std::numeric_limits<double>::quiet_NaN();
   EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
+  for (double GenerateRequest::*field :
+       {&GenerateRequest::top_p, &GenerateRequest::min_p, &GenerateRequest::presence_penalty,
+        &GenerateRequest::frequency_penalty, &GenerateRequest::repetition_penalty}) {
+    request = {};
+    EXPECT_TRUE(decode_generate(encode(GenerateMessage(request))));
+    request.*field = 1000;
+    EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
+  }
+  request = {};
+  request.stop.assign(17, "x");
+  EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
+  request.stop = {std::string(1025, 'x')};
+  EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
 }
 
 TEST(GenerateCodec, survives_every_truncation_and_flipped_bit) {
-  Bytes good = encode(GenerateMessage(GenerateAnswer{"text", 4, "length", "abc", 7, 0.5}));
+  Bytes good = encode(GenerateMessage(GenerateAnswer{"text", 4, "length", "abc", 7, 0.5, 3}));
   ASSERT_TRUE(decode_generate(good));
   for (std::size_t size = 0; size < good.size(); ++size)
     (void)decode_generate(ByteView(good).first(size));

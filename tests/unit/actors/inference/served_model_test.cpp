@@ -158,6 +158,103 @@ TEST_F(Served, does_not_move_with_weights_that_its_device_has_spoilt) {
   EXPECT_EQ(ask(**moved)->text, ask(**model)->text);
 }
 
+// A model of transformers' form over four tokens, whose next one is always the same.
+class ServedFolder : public Served {
+ protected:
+  void store_folder(std::size_t next, const std::string& vocabulary = "4",
+                    const std::string& ends = "null") {
+    checkpoint::StoredModel stored;
+    stored.model = *model::make_model("gpt", {{"layers", "1"},
+                                              {"heads", "1"},
+                                              {"channels", "4"},
+                                              {"context", "8"},
+                                              {"vocabulary", vocabulary}});
+    // Only the bias behind the last norm is there, and only one token's row goes along with it.
+    stored.weights.resize(stored.model->parameter_count());
+    std::size_t first = 0;
+    for (const model::ParameterSpec& parameter : stored.model->parameters()) {
+      if (parameter.name == "norm.bias") stored.weights[first] = 1;
+      if (parameter.name == "token_table") stored.weights[first + 4 * next] = 1;
+      first += parameter.element_count();
+    }
+    EXPECT_TRUE(checkpoint::save_for_transformers(disk_, stored, "/hub"));
+    write("generation_config.json", "{\"eos_token_id\": " + ends + "}");
+  }
+  void write(const char* name, const std::string& text) {
+    EXPECT_TRUE(disk_.write_atomic(storage::Path("/hub") / name, {as_bytes(text)}));
+  }
+  Result<std::unique_ptr<ServedModel>> load_folder() {
+    auto options = on(device(0));
+    options.path = "/hub";
+    return ServedModel::load(options);
+  }
+  static constexpr const char* kTokenizer =
+      R"({"decoder": {"type": "ByteLevel"}, "pre_tokenizer": {"type": "ByteLevel"}, "model":
+          {"type": "BPE", "vocab": {"a": 0, "b": 1, "Ġc": 2, "Ã": 3}, "merges": []}})";
+};
+
+TEST_F(ServedFolder, reads_and_writes_the_tokens_of_its_tokenizer) {
+  store_folder(2);
+  write("tokenizer.json", kTokenizer);
+  const auto model = load_folder();
+  ASSERT_TRUE(model) << model.error().message();
+  const auto answer = ask(**model);
+  ASSERT_TRUE(answer) << answer.error().message();
+  EXPECT_EQ(answer->text, " c c c c c c");
+  EXPECT_EQ(answer->tokens, kTokens);
+  EXPECT_EQ(answer->finish, "length");
+}
+
+TEST_F(ServedFolder, gives_no_halves_of_characters) {
+  store_folder(3);
+  write("tokenizer.json", kTokenizer);
+  EXPECT_EQ(ask(**load_folder())->text, "\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd");
+}
+
+TEST_F(ServedFolder, ends_a_text_where_the_model_does) {
+  for (const char* ends : {"2", "[1, 2]"}) {
+    store_folder(2, "4", ends);
+    write("tokenizer.json", kTokenizer);
+    const auto answer = ask(**load_folder());
+    ASSERT_TRUE(answer) << answer.error().message();
+    EXPECT_EQ(answer->text, "");
+    EXPECT_EQ(answer->finish, "stop");
+    EXPECT_EQ(answer->tokens, 1u);
+  }
+}
+
+TEST_F(ServedFolder, ends_a_text_before_a_sequence_that_stops_it) {
+  store_folder(2);
+  write("tokenizer.json", kTokenizer);
+  const auto model = load_folder();
+  const auto answer = (*model)->generate(
+      {.prompt = "ab", .max_tokens = 5, .temperature = 0, .stop = {"c c"}}, Time::max());
+  ASSERT_TRUE(answer) << answer.error().message();
+  EXPECT_EQ(answer->text, " ");
+  EXPECT_EQ(answer->finish, "stop");
+  EXPECT_EQ(answer->tokens, 2u);
+  EXPECT_EQ(answer->prompt_tokens, 2u);
+}
+
+TEST_F(ServedFolder, without_a_tokenizer_is_of_bytes_or_refused) {
+  store_folder(2);
+  EXPECT_EQ(ask(**load_folder())->text, "\2\2\2\2\2\2");
+  store_folder(2, "300");
+  const auto refused = load_folder();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
+  EXPECT_THAT(refused.error().detail, ::testing::HasSubstr("tokenizer.json"));
+}
+
+TEST_F(ServedFolder, refuses_the_tokenizer_of_another_model) {
+  store_folder(2, "3");
+  write("tokenizer.json", kTokenizer);
+  const auto refused = load_folder();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
+  EXPECT_THAT(refused.error().detail, ::testing::HasSubstr("not of the same model"));
+}
+
 // The serving actor, with its calls caught.
 class ServedByActor : public Served {
  protected:
@@ -177,6 +274,8 @@ class ServedByActor : public Served {
                                        },
                                        &disk_, &clock_, &cluster_, "/checkpoints", others(),
                                        others(), others(), &metrics_, "/served"});
+    calls_->receive([&](const Publish& publish) { pieces_ = publish.handler; },
+                    caf::after(20s) >> [] { FAIL() << "nobody takes pieces"; });
   }
   ~ServedByActor() override {
     calls_->send(serving_, Shutdown{});

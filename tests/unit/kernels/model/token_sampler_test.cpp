@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -52,6 +54,73 @@ TEST(TokenSampler, KeepsToTheTopK) {
   std::set<Token> seen;
   for (int draw = 0; draw < 200; ++draw) seen.insert(sampler.choose(logits));
   EXPECT_EQ(seen, (std::set<Token>{1, 3}));
+}
+
+std::set<Token> drawn(SamplingOptions options, std::span<const float> logits) {
+  TokenSampler sampler(options);
+  std::set<Token> seen;
+  for (int draw = 0; draw < 400; ++draw) seen.insert(sampler.choose(logits));
+  return seen;
+}
+
+TEST(TokenSampler, KeepsToThoseThatHaveTopPTogether) {
+  // Chances 0.4, 0.3, 0.2, 0.1.
+  const std::array<float, 4> logits = {std::log(0.2f), std::log(0.4f), std::log(0.1f),
+                                       std::log(0.3f)};
+  EXPECT_EQ(drawn({.top_p = 0.35}, logits), (std::set<Token>{1}));
+  EXPECT_EQ(drawn({.top_p = 0.6}, logits), (std::set<Token>{1, 3}));
+  EXPECT_EQ(drawn({.top_p = 0.75}, logits), (std::set<Token>{0, 1, 3}));
+  EXPECT_EQ(drawn({.top_k = 2, .top_p = 0.9}, logits), (std::set<Token>{1, 3}));
+  EXPECT_EQ(drawn({.top_p = 0}, logits), (std::set<Token>{1}));
+}
+
+TEST(TokenSampler, TopPOfManyIsThatOfTheSorted) {
+  std::vector<float> logits(2000);
+  for (std::size_t at = 0; at < logits.size(); ++at)
+    logits[at] = static_cast<float>(at * 7 % 2000) / 400;
+  double total = 0, kept = 0;
+  for (const float score : logits) total += std::exp(static_cast<double>(score));
+  std::vector<float> sorted = logits;
+  std::ranges::sort(sorted, std::greater());
+  std::size_t count = 0;
+  while (kept < 0.5 * total) kept += std::exp(static_cast<double>(sorted[count++]));
+  for (const Token token : drawn({.top_p = 0.5}, logits))
+    EXPECT_GE(logits[static_cast<std::size_t>(token)], sorted[count - 1]);
+}
+
+TEST(TokenSampler, KeepsToThoseWithAShareOfTheBest) {
+  const std::array<float, 4> logits = {std::log(0.2f), std::log(0.4f), std::log(0.1f),
+                                       std::log(0.3f)};
+  EXPECT_EQ(drawn({.min_p = 0.6}, logits), (std::set<Token>{1, 3}));
+  EXPECT_EQ(drawn({.min_p = 0.45}, logits), (std::set<Token>{0, 1, 3}));
+}
+
+TEST(TokenSampler, PenalisesWhatTheTextHasByNow) {
+  const std::array<float, 3> logits = {3, 2.5f, 2};
+  const auto text = [&](SamplingOptions options, std::vector<Token> prompt = {}) {
+    options.temperature = 0;
+    TokenSampler sampler(options);
+    sampler.read(prompt);
+    std::vector<Token> tokens;
+    for (int i = 0; i < 4; ++i) tokens.push_back(sampler.choose(logits));
+    return tokens;
+  };
+  EXPECT_EQ(text({}), (std::vector<Token>{0, 0, 0, 0}));
+  EXPECT_EQ(text({.presence_penalty = 0.75}), (std::vector<Token>{0, 1, 0, 0}));
+  EXPECT_EQ(text({.frequency_penalty = 0.75}), (std::vector<Token>{0, 1, 0, 2}));
+  EXPECT_EQ(text({.repetition_penalty = 2}), (std::vector<Token>{0, 1, 2, 0}));
+  EXPECT_EQ(text({.repetition_penalty = 2}, {0, 1}), (std::vector<Token>{2, 0, 0, 0}));
+}
+
+TEST(TokenChance, IsByTheScoresAsTheyAre) {
+  const std::array<float, 4> logits = {std::log(0.2f), std::log(0.4f), HUGE_VALF, std::log(0.3f)};
+  EXPECT_NEAR(log_probability(logits, 1), std::log(0.4 / 0.9), 1e-6);
+  EXPECT_EQ(log_probability(logits, 2), -std::numeric_limits<double>::infinity());
+  const auto best = most_probable(logits, 2);
+  ASSERT_EQ(best.size(), 2u);
+  EXPECT_EQ(best[0].token, 1);
+  EXPECT_EQ(best[1].token, 3);
+  EXPECT_NEAR(best[1].log_probability, std::log(0.3 / 0.9), 1e-6);
 }
 
 TEST(TokenSampler, RepeatsItselfWithTheSameSeed) {

@@ -7,6 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
+
 #include "runtime/base/descriptor.hpp"
 
 namespace gpunode::http {
@@ -18,9 +21,10 @@ class HttpServer : public ::testing::Test {
  protected:
   void serve(ServerOptions options = {}) {
     options.listen = {"127.0.0.1", 0};
+    options.idle = Duration::zero();
     auto server = Server::open(options, [](const Request& request) -> Answer {
       if (request.path != "/figures") return {404, "text/plain", "nothing here\n"};
-      if (request.method != "GET") return {405, "text/plain", "only GET\n", "GET"};
+      if (request.method != "GET") return {405, "text/plain", "only GET\n", {{"Allow", "GET"}}};
       return {200, "text/plain; version=0.0.4", "one 1\n"};
     });
     ASSERT_TRUE(server) << server.error().message();
@@ -96,8 +100,8 @@ TEST_F(HttpServer, SlowClientsAreCutOffAndOthersServedMeanwhile) {
   EXPECT_FALSE(has(hear(silent), " 200 "));
 }
 
-TEST_F(HttpServer, MoreConnectionsThanMayWaitAreClosed) {
-  serve({.threads = 1, .waiting = 1, .deadline = 10s});
+TEST_F(HttpServer, MoreConnectionsThanThereMayBeAreClosed) {
+  serve({.threads = 1, .connections = 2, .deadline = 10s});
   std::vector<Descriptor> silent;
   for (int i = 0; i < 4; ++i) silent.push_back(dial());
   std::vector<pollfd> all;
@@ -128,6 +132,136 @@ TEST_F(HttpServer, ListensOnIpv6) {
   if (!server) GTEST_SKIP() << "no IPv6 here: " << server.error().message();
   EXPECT_NE((*server)->place().port, 0);
   EXPECT_EQ((*server)->place().host, "[::1]");
+}
+
+// With connections that stay.
+class HttpConversation : public HttpServer {
+ protected:
+  void converse(ServerOptions options = {}) {
+    options.listen = {"127.0.0.1", 0};
+    auto server = Server::open(options, [this](const Request& request) -> Answer {
+      if (request.path == "/pieces")
+        return {.content_type = "text/event-stream", .stream = [this](Writer& to) {
+                  while (to.write("piece\n")) {
+                    if (++pieces_ == wanted_) return;
+                    if (!to.is_open()) break;
+                  }
+                  gone_.set_value();
+                }};
+      return {.body = request.method + " " + request.path + " " + request.client + " " +
+                      std::string(request.header("x-word")) + " " +
+                      (request.query.empty() ? "" : request.query.begin()->second) + " " +
+                      std::to_string(request.body.size()),
+              .headers = {{"X-Extra", "1"}}};
+    });
+    ASSERT_TRUE(server) << server.error().message();
+    server_ = *std::move(server);
+  }
+  // Until so many bytes of bodies have come, or the end.
+  static std::string hear_until(const Descriptor& socket, const std::string& last) {
+    std::string all;
+    char part[4096];
+    while (!all.ends_with(last)) {
+      const ssize_t count = ::recv(socket.get(), part, sizeof part, 0);
+      if (count <= 0) return all + "(end)";
+      all.append(part, static_cast<std::size_t>(count));
+    }
+    return all;
+  }
+  std::atomic<int> pieces_{0};
+  int wanted_ = 3;
+  std::promise<void> gone_;
+};
+
+TEST_F(HttpConversation, AnswersOneRequestAfterAnotherOnAConnection) {
+  converse();
+  const Descriptor socket = dial();
+  for (int round = 0; round < 3; ++round) {
+    say(socket, "POST /a?b=c HTTP/1.1\r\nX-Word: w\r\nContent-Length: 5\r\n\r\nhello");
+    const std::string answer = hear_until(socket, " 5");
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\n")) << answer;
+    EXPECT_TRUE(has(answer, "X-Extra: 1\r\n")) << answer;
+    EXPECT_TRUE(answer.ends_with("POST /a 127.0.0.1 w c 5")) << answer;
+  }
+}
+
+TEST_F(HttpConversation, AnswersWhatWasAskedInOneBreath) {
+  converse();
+  const Descriptor socket = dial();
+  say(socket, "GET /a HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\nConnection: close\r\n\r\n");
+  const std::string answer = hear(socket);
+  EXPECT_TRUE(has(answer, "GET /a ")) << answer;
+  EXPECT_TRUE(has(answer, "GET /b ")) << answer;
+}
+
+TEST_F(HttpConversation, IdleConnectionsTakeNoThread) {
+  converse({.threads = 1, .connections = 40});
+  std::vector<Descriptor> idle;
+  for (int i = 0; i < 30; ++i) {
+    idle.push_back(dial());
+    say(idle.back(), "GET /a HTTP/1.1\r\n\r\n");
+    EXPECT_TRUE(has(hear_until(idle.back(), " 0"), " 200 "));
+  }
+  for (const Descriptor& one : idle) {
+    say(one, "GET /again HTTP/1.1\r\n\r\n");
+    EXPECT_TRUE(has(hear_until(one, " 0"), "GET /again"));
+  }
+}
+
+TEST_F(HttpConversation, TheOneIdleForLongestGivesWay) {
+  converse({.connections = 2});
+  const Descriptor first = dial();
+  say(first, "GET /a HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(has(hear_until(first, " 0"), " 200 "));
+  const Descriptor second = dial(), third = dial();
+  say(third, "GET /a HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(has(hear_until(third, " 0"), " 200 "));
+}
+
+TEST_F(HttpConversation, ClosesWhatIsIdleForTooLong) {
+  converse({.idle = 50ms});
+  const Descriptor socket = dial();
+  say(socket, "GET /a HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(has(hear(socket), " 200 "));
+}
+
+TEST_F(HttpConversation, StreamsPieceByPieceAndGoesOn) {
+  converse();
+  const Descriptor socket = dial();
+  say(socket, "GET /pieces HTTP/1.1\r\n\r\n");
+  const std::string answer = hear_until(socket, "0\r\n\r\n");
+  EXPECT_TRUE(has(answer, "Transfer-Encoding: chunked\r\n")) << answer;
+  EXPECT_TRUE(answer.ends_with("6\r\npiece\n\r\n6\r\npiece\n\r\n6\r\npiece\n\r\n0\r\n\r\n"))
+      << answer;
+  say(socket, "GET /a HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(has(hear_until(socket, " 0"), "GET /a "));
+}
+
+TEST_F(HttpConversation, AStreamEndsWithItsReader) {
+  wanted_ = -1;
+  converse();
+  {
+    const Descriptor socket = dial();
+    say(socket, "GET /pieces HTTP/1.1\r\n\r\n");
+    EXPECT_TRUE(has(hear_until(socket, "\r\n"), " 200 "));
+  }
+  EXPECT_EQ(gone_.get_future().wait_for(20s), std::future_status::ready);
+}
+
+TEST_F(HttpConversation, AStreamEndsWithAReaderThatDoesNotRead) {
+  wanted_ = -1;
+  converse({.deadline = 200ms, .answer_deadline = 1h});
+  const Descriptor socket = dial();
+  say(socket, "GET /pieces HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(gone_.get_future().wait_for(20s), std::future_status::ready);
+}
+
+TEST_F(HttpConversation, RefusesWhatIsTooLongOrPacked) {
+  converse({.request_bytes = 1000});
+  EXPECT_TRUE(has(ask("POST /a HTTP/1.1\r\nContent-Length: 5000\r\n\r\n" + std::string(5000, 'x')),
+                  " 413 "));
+  EXPECT_TRUE(has(ask("POST /a HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx"),
+                  " 415 "));
 }
 
 }  // namespace

@@ -1,0 +1,141 @@
+#include "actors/inference/detail/text_orders.hpp"
+
+#include <caf/send.hpp>
+
+#include <algorithm>
+
+#include "actors/inference/detail/model_actor.hpp"
+#include "actors/json_answer.hpp"
+
+namespace gpunode::inference {
+namespace {
+
+// Of a model that no node is known to serve: a moment for the news of a fresh `serve`, no longer.
+constexpr auto kUnknownModelTimeout = std::chrono::seconds(3);
+// Of a piece of a text; a later one that arrives says as much.
+constexpr auto kPieceTimeout = std::chrono::seconds(5);
+
+bool is_offered(const ClusterSnapshot& cluster, const std::string& model) {
+  return std::ranges::any_of(cluster.entries,
+                             [key = "service/" + call_name(model)](const DirectoryEntry& entry) {
+                               return entry.key == key;
+                             });
+}
+
+Error not_served(const std::string& model) {
+  return {ErrorCode::not_found, "no node serves a model named '" + model +
+                                    "': `gpunode models` lists what is served, `gpunode serve` "
+                                    "offers one"};
+}
+
+Result<GenerateAnswer> answer_in(const Result<SharedBytes>& bytes, const std::string& model,
+                                 bool known) {
+  if (!bytes) {
+    const ErrorCode code = bytes.error().code;
+    const bool absent = code == ErrorCode::not_found || (code == ErrorCode::unavailable && !known);
+    return absent ? not_served(model) : bytes.error();
+  }
+  auto message = decode_generate(bytes->view);
+  auto* answer = message ? std::get_if<GenerateAnswer>(&*message) : nullptr;
+  if (!answer) return Error{ErrorCode::corrupted, "the replica gave no sensible answer"};
+  return std::move(*answer);
+}
+
+PieceTeller::Send send_to(const NodeId& asker, const caf::actor& calls) {
+  return [asker, calls](const GeneratePiece& piece, std::function<void(Result<void>)> arrived) {
+    caf::anon_send(
+        calls, CallRequest{.to = asker,
+                           .name = kPieceCall,
+                           .request = SharedBytes::from(encode(piece)),
+                           .timeout = kPieceTimeout,
+                           .done =
+                               [arrived = std::move(arrived)](const Result<SharedBytes>& result) {
+                                 arrived(result ? Result<void>() : Result<void>(result.error()));
+                               },
+                           .may_repeat = false});
+  };
+}
+
+}  // namespace
+
+std::string call_name(const std::string& model) {
+  return "model/" + model;
+}
+
+void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams>& streams,
+                GenerateText order) {
+  std::chrono::milliseconds timeout(order.request.timeout_ms);
+  const bool known = is_offered(*options.cluster->read(), order.model);
+  if (!known) timeout = std::min<std::chrono::milliseconds>(timeout, kUnknownModelTimeout);
+  order.request.stream = order.on_piece ? streams->open(std::move(order.on_piece)) : 0;
+  const auto done = [streams, stream = order.request.stream, model = order.model, known,
+                     done = std::move(order.done)](const Result<SharedBytes>& bytes) {
+    auto answer = answer_in(bytes, model, known);
+    const Result<void> told = answer ? streams->close(stream, answer->text) : Result<void>();
+    streams->close(stream);
+    done(told ? std::move(answer) : Result<GenerateAnswer>(told.error()));
+  };
+  caf::anon_send(options.calls, CallRequest{.to = {},
+                                            .name = call_name(order.model),
+                                            .request = SharedBytes::from(encode(order.request)),
+                                            .timeout = timeout,
+                                            .done = done,
+                                            .may_repeat = true});
+}
+
+GenerateText text_order_of(const Command& command) {
+  const nlohmann::json arguments = arguments_of(command.arguments);
+  GenerateText order;
+  order.model = field<std::string>(arguments, "model", "");
+  order.request = {.prompt = field<std::string>(arguments, "prompt", ""),
+                   .max_tokens = field<std::uint32_t>(arguments, "max_tokens", 128),
+                   .temperature = field<double>(arguments, "temperature", 1.0),
+                   .top_k = field<std::uint32_t>(arguments, "top_k", 0),
+                   .top_p = field<double>(arguments, "top_p", 1.0),
+                   .min_p = field<double>(arguments, "min_p", 0.0),
+                   .presence_penalty = field<double>(arguments, "presence_penalty", 0.0),
+                   .frequency_penalty = field<double>(arguments, "frequency_penalty", 0.0),
+                   .repetition_penalty = field<double>(arguments, "repetition_penalty", 1.0),
+                   .stop = field<std::vector<std::string>>(arguments, "stop", {}),
+                   .seed = field<std::uint64_t>(arguments, "seed", 1),
+                   .timeout_ms = field<std::uint32_t>(arguments, "timeout_ms", 30'000)};
+  order.done = [model = order.model, answer = command.answer](const Result<GenerateAnswer>& text) {
+    if (!text) return answer(error_json(text.error()));
+    answer(ok_json({{"model", model},
+                    {"text", text->text},
+                    {"tokens", text->tokens},
+                    {"prompt_tokens", text->prompt_tokens},
+                    {"finish", text->finish},
+                    {"digest", text->model_digest},
+                    {"step", text->step},
+                    {"seconds", text->seconds}}));
+  };
+  return order;
+}
+
+CallHandler answer_by(caf::actor model, const ServingOptions& options) {
+  return [model, clock = options.clock, calls = options.calls](const NodeId& from,
+                                                               SharedBytes bytes, CallReply reply) {
+    auto message = decode_generate(bytes.view);
+    if (!message) return reply(message.error());
+    auto* request = std::get_if<GenerateRequest>(&*message);
+    if (!request) return reply(Error{ErrorCode::invalid_argument, "not a request"});
+    const Time deadline = clock->now() + std::chrono::milliseconds(request->timeout_ms);
+    auto send = request->stream ? send_to(from, calls) : PieceTeller::Send();
+    caf::anon_send(model,
+                   Generate{std::move(*request), deadline, std::move(reply), std::move(send)});
+  };
+}
+
+CallHandler answer_pieces(std::shared_ptr<TextStreams> streams) {
+  return [streams = std::move(streams)](const NodeId&, SharedBytes bytes, CallReply reply) {
+    const auto message = decode_generate(bytes.view);
+    if (!message) return reply(message.error());
+    const auto* piece = std::get_if<GeneratePiece>(&*message);
+    if (!piece) return reply(Error{ErrorCode::invalid_argument, "not a piece of a text"});
+    const auto taken = streams->on_piece(*piece);
+    reply(taken ? Result<SharedBytes>(SharedBytes()) : Result<SharedBytes>(taken.error()));
+  };
+}
+
+}  // namespace gpunode::inference

@@ -1,0 +1,31 @@
+// How a text is asked for, and answered, over the mesh: the request as a call to "model/<name>" of
+// whoever serves it, pieces on the way as calls back to "generate.piece". Told by serving_actor.cpp.
+#pragma once
+
+#include <caf/actor.hpp>
+
+#include <memory>
+#include <string>
+
+#include "actors/inference/serving_actor.hpp"
+#include "actors/inference/text_streams.hpp"
+#include "actors/messages.hpp"
+
+namespace gpunode::inference {
+
+inline constexpr const char* kPieceCall = "generate.piece";
+// Under which a model is published.
+std::string call_name(const std::string& model);
+
+// Has a live replica carry it out.
+void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams>& streams,
+                GenerateText order);
+// A person's `generate`.
+GenerateText text_order_of(const Command& command);
+
+// What this node answers to `generate` from any node: the model's thread does the work.
+CallHandler answer_by(caf::actor model, const ServingOptions& options);
+// And to the pieces of what it has asked for itself.
+CallHandler answer_pieces(std::shared_ptr<TextStreams> streams);
+
+}  // namespace gpunode::inference

@@ -1,0 +1,53 @@
+// OpenAI's completions as JSON: requests read strictly, and answers written whole or in pieces. A field
+// that is not known here is refused, never ignored. Pure.
+// Source: OpenAI's API reference, completions; with top_k, min_p and repetition_penalty as vLLM has them.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actors/inference/generate_codec.hpp"
+
+namespace gpunode::inference::openai {
+
+struct CompletionRequest {
+  std::string model;
+  std::vector<GenerateRequest> texts;  // one a choice, in their order
+  std::size_t choices_a_prompt = 1;
+  bool echo = false;  // the prompt stands before the text
+  bool stream = false;
+  bool include_usage = false;  // in the stream's last piece but [DONE]
+};
+// `random` is the seed where the request names none; each choice of a prompt has another one.
+// Fails with: invalid_argument, naming the field.
+Result<CompletionRequest> read_completion(std::string_view body, std::uint64_t random);
+
+// What all pieces of one answer have in common.
+struct AnswerHead {
+  std::string id;            // "cmpl-..."
+  std::int64_t created = 0;  // seconds since 1970
+  std::string model;
+};
+std::string completion(const AnswerHead& head, const CompletionRequest& request,
+                       const std::vector<GenerateAnswer>& texts);
+// Events of a stream, each with the empty line behind it.
+std::string text_event(const AnswerHead& head, std::size_t choice, std::string_view text);
+std::string finish_event(const AnswerHead& head, std::size_t choice, const GenerateAnswer& answer);
+std::string usage_event(const AnswerHead& head, const CompletionRequest& request,
+                        const std::vector<GenerateAnswer>& texts);
+std::string error_event(const Error& error);
+inline constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
+
+std::string model(const std::string& name, std::int64_t created);
+std::string models(const std::vector<std::string>& names, std::int64_t created);
+
+int status_of(const Error& error);
+// {"error": {message, type, param, code}}
+std::string error_body(const Error& error);
+
+}  // namespace gpunode::inference::openai

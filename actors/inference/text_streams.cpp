@@ -1,0 +1,53 @@
+#include "actors/inference/text_streams.hpp"
+
+#include <algorithm>
+
+namespace gpunode::inference {
+
+std::uint64_t TextStreams::open(Taker take) {
+  std::lock_guard lock(mutex_);
+  std::uint64_t number = 0;
+  while (number == 0 || streams_.contains(number))
+    number = std::uint64_t{random_()} << 32 | random_();
+  streams_[number] = {std::move(take), {}};
+  return number;
+}
+
+Result<void> TextStreams::extend(Stream& stream, std::uint64_t offset, std::string_view text) {
+  if (offset > stream.text.size()) return {};  // one before it is lost, or comes late
+  const std::size_t known = std::min(stream.text.size() - offset, text.size());
+  if (std::string_view(stream.text).substr(offset, known) != text.substr(0, known))
+    return {ErrorCode::wrong_state,
+            "the replica that went on generates another text than the one before it"};
+  const std::string_view more = text.substr(known);
+  if (more.empty()) return {};
+  stream.text += more;
+  if (stream.take(more)) return {};
+  return {ErrorCode::not_found, "nobody waits for more of this text"};
+}
+
+Result<void> TextStreams::on_piece(const GeneratePiece& piece) {
+  std::lock_guard lock(mutex_);
+  const auto found = streams_.find(piece.stream);
+  if (found == streams_.end()) return {ErrorCode::not_found, "nobody waits for more of this text"};
+  auto done = extend(found->second, piece.offset, piece.text);
+  if (!done && done.error().code == ErrorCode::not_found) streams_.erase(found);
+  return done;
+}
+
+Result<void> TextStreams::close(std::uint64_t stream, std::string_view text) {
+  std::lock_guard lock(mutex_);
+  const auto found = streams_.find(stream);
+  if (found == streams_.end()) return {};
+  auto done = extend(found->second, 0, text);
+  streams_.erase(found);
+  if (!done && done.error().code == ErrorCode::not_found) return {};
+  return done;
+}
+
+void TextStreams::close(std::uint64_t stream) {
+  std::lock_guard lock(mutex_);
+  streams_.erase(stream);
+}
+
+}  // namespace gpunode::inference
