@@ -115,7 +115,7 @@ http::Answer answer_whole(const HttpFrontOptions& options, const http::Request& 
   std::vector<GenerateAnswer> texts(request.texts.size());
   for (std::size_t left = texts.size(); left > 0;) {
     auto event = choices->next();
-    if (!event && !asked.is_open()) return to_nobody(*choices);
+    if (!asked.is_open()) return to_nobody(*choices);
     if (!event || !event->end) continue;
     if (!*event->end) return refusal(event->end->error());
     texts[event->choice] = *std::move(*event->end);

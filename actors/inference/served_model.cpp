@@ -23,6 +23,14 @@ std::size_t features_of(const model::Model& model) {
   return reads_rows ? fields[0].count : 0;
 }
 
+// What a text of nothing goes on from: where another one ended, or a new line.
+model::Token beginning_of(const tokenizer::Tokenizer& tokenizer,
+                          std::span<const model::Token> ends) {
+  for (const model::Token end : ends)
+    if (!tokenizer.text_of(end).empty()) return end;
+  return tokenizer.token_of("\n").value_or(0);
+}
+
 std::string digest_of(std::span<const float> weights) {
   return storage::sha256_of(bytes_of(weights)).text();
 }
@@ -172,8 +180,7 @@ Result<void> ServedModel::continue_text(const GenerateRequest& request, Time dea
                               .seed = request.seed});
   auto prompt = is_.tokenizer->encode(request.prompt);
   if (!prompt) return prompt.error().within("prompt");
-  // A text of nothing begins where another one ended.
-  if (prompt->empty() && !is_.ends.empty()) prompt->push_back(is_.ends.front());
+  if (prompt->empty()) prompt->push_back(beginning_of(*is_.tokenizer, is_.ends));
   if (auto read = generator.prompt(*prompt); !read) return read.error();
   answer.prompt_tokens = static_cast<std::uint32_t>(prompt->size());
   tokenizer::TextStream stream(is_.tokenizer);

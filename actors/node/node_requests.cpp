@@ -51,7 +51,9 @@ std::string RunningNode::http_endpoint() const {
 Result<void> RunningNode::open_http_front() {
   const auto place = parse_local_address("--http", config_.http);
   if (!place) return place.error();
-  inference::HttpFrontOptions options{.listen = *place, .clock = parts_.clock};
+  inference::HttpFrontOptions options;
+  options.listen = *place;
+  options.clock = parts_.clock;
   options.generate = [this](inference::GenerateText order) {
     const auto may = may_ask(Asked::command, "generate", authority_.rights(entry_->identity.id()));
     if (!may) return order.done(may.error());

@@ -237,7 +237,7 @@ TEST_F(ServedFolder, ends_a_text_before_a_sequence_that_stops_it) {
 }
 
 TEST_F(ServedFolder, without_a_tokenizer_is_of_bytes_or_refused) {
-  store_folder(2);
+  store_folder(2, "256");
   EXPECT_EQ(ask(**load_folder())->text, "\2\2\2\2\2\2");
   store_folder(2, "300");
   const auto refused = load_folder();
@@ -313,7 +313,7 @@ class ServedByActor : public Served {
   ClusterState cluster_;
   telemetry::Registry metrics_;
   caf::actor serving_;
-  CallHandler ask_;
+  CallHandler pieces_, ask_;
 };
 
 TEST_F(ServedByActor, tells_the_directory_of_what_it_serves) {

@@ -1,0 +1,155 @@
+#include "actors/inference/openai.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace gpunode::inference::openai {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+CompletionRequest read(const std::string& body) {
+  auto request = read_completion(body, 77);
+  EXPECT_TRUE(request) << request.error().message();
+  return request ? *std::move(request) : CompletionRequest{};
+}
+
+std::string refusal(const std::string& body) {
+  const auto request = read_completion(body, 77);
+  EXPECT_FALSE(request) << body;
+  if (request) return "";
+  EXPECT_EQ(request.error().code, ErrorCode::invalid_argument);
+  return request.error().detail;
+}
+
+TEST(OpenaiCompletion, has_their_defaults) {
+  const auto request = read(R"({"model": "m", "prompt": "Once"})");
+  EXPECT_EQ(request.model, "m");
+  ASSERT_EQ(request.texts.size(), 1u);
+  const GenerateRequest& text = request.texts.front();
+  EXPECT_EQ(text.prompt, "Once");
+  EXPECT_EQ(text.max_tokens, 16u);
+  EXPECT_EQ(text.temperature, 1);
+  EXPECT_EQ(text.seed, 77u);
+  EXPECT_FALSE(request.stream);
+}
+
+TEST(OpenaiCompletion, reads_all_that_it_knows) {
+  const auto request = read(R"({"model": "m", "prompt": "a", "max_tokens": 5, "temperature": 0,
+      "top_p": 0.5, "top_k": 4, "min_p": 0.1, "presence_penalty": -1, "frequency_penalty": 2,
+      "repetition_penalty": 1.5, "stop": ["x", "y"], "seed": -1, "stream": true, "echo": true,
+      "stream_options": {"include_usage": true}, "user": "u", "best_of": 1, "suffix": null})");
+  const GenerateRequest& text = request.texts.front();
+  EXPECT_EQ(text.temperature, 0);
+  EXPECT_EQ(text.top_p, 0.5);
+  EXPECT_EQ(text.top_k, 4u);
+  EXPECT_EQ(text.min_p, 0.1);
+  EXPECT_EQ(text.presence_penalty, -1);
+  EXPECT_EQ(text.frequency_penalty, 2);
+  EXPECT_EQ(text.repetition_penalty, 1.5);
+  EXPECT_EQ(text.stop, (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(text.seed, ~std::uint64_t{0});
+  EXPECT_TRUE(request.stream && request.echo && request.include_usage);
+}
+
+TEST(OpenaiCompletion, has_a_text_a_choice_each_with_a_seed_of_its_own) {
+  const auto request = read(R"({"model": "m", "prompt": ["a", "b"], "n": 2, "seed": 5})");
+  ASSERT_EQ(request.texts.size(), 4u);
+  EXPECT_EQ(request.texts[0].prompt, "a");
+  EXPECT_EQ(request.texts[1].prompt, "a");
+  EXPECT_EQ(request.texts[2].prompt, "b");
+  EXPECT_EQ(request.texts[0].seed, 5u) << "as alone";
+  EXPECT_NE(request.texts[1].seed, 5u);
+  EXPECT_EQ(request.texts[2].seed, 5u);
+}
+
+TEST(OpenaiCompletion, refuses_by_name_what_it_cannot_do) {
+  EXPECT_THAT(refusal("nonsense"), HasSubstr("JSON"));
+  EXPECT_THAT(refusal("[]"), HasSubstr("JSON"));
+  EXPECT_THAT(refusal(R"({"prompt": "a"})"), HasSubstr("'model'"));
+  EXPECT_THAT(refusal(R"({"model": "m"})"), HasSubstr("'prompt'"));
+  EXPECT_THAT(refusal(R"({"model": "m", "prompt": [1, 2]})"), HasSubstr("'prompt'"));
+  EXPECT_THAT(refusal(R"({"model": "m", "prompt": "a", "temprature": 1})"),
+              HasSubstr("did you mean 'temperature'"));
+  const auto with = [](const std::string& field) {
+    return refusal(R"({"model": "m", "prompt": "a", )" + field + "}");
+  };
+  for (const char* field :
+       {R"("max_tokens": 0)", R"("max_tokens": "5")", R"("temperature": 3)", R"("top_p": -1)",
+        R"("n": 129)", R"("n": 1.5)", R"("stop": [1])", R"("stream": 1)", R"("logprobs": 2)",
+        R"("best_of": 2)", R"("suffix": "x")", R"("logit_bias": {"1": 2})", R"("seed": "x")",
+        R"("stream_options": {"include_usage": true})",
+        R"("stream": true, "stream_options": {"usage": true})", R"("temperature": [])"})
+    EXPECT_NE(with(field), "") << field;
+  EXPECT_THAT(refusal(R"({"model": "m", "prompt": ["a", "b"], "n": 100})"), HasSubstr("128"));
+}
+
+TEST(OpenaiCompletion, is_told_whole_with_its_usage) {
+  auto request = read(R"({"model": "m", "prompt": ["a", "b"], "n": 2, "echo": true})");
+  std::vector<GenerateAnswer> texts(4);
+  for (std::size_t at = 0; at < texts.size(); ++at) {
+    texts[at].text = std::to_string(at);
+    texts[at].tokens = 10;
+    texts[at].prompt_tokens = at < 2 ? 3 : 4;
+    texts[at].finish = at == 0 ? "stop" : at == 1 ? "length" : "deadline";
+  }
+  const Json told = Json::parse(completion({"cmpl-1", 9, "m"}, request, texts));
+  EXPECT_EQ(told["id"], "cmpl-1");
+  EXPECT_EQ(told["object"], "text_completion");
+  EXPECT_EQ(told["created"], 9);
+  EXPECT_EQ(told["model"], "m");
+  EXPECT_EQ(told["choices"][0]["text"], "a0");
+  EXPECT_EQ(told["choices"][3]["text"], "b3");
+  EXPECT_EQ(told["choices"][3]["index"], 3);
+  EXPECT_EQ(told["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(told["choices"][1]["finish_reason"], "length");
+  EXPECT_EQ(told["choices"][2]["finish_reason"], "length");
+  EXPECT_EQ(told["usage"]["prompt_tokens"], 7) << "a prompt once, whatever it has choices";
+  EXPECT_EQ(told["usage"]["completion_tokens"], 40);
+  EXPECT_EQ(told["usage"]["total_tokens"], 47);
+}
+
+Json event(const std::string& text) {
+  EXPECT_TRUE(text.starts_with("data: ")) << text;
+  EXPECT_TRUE(text.ends_with("\n\n")) << text;
+  return Json::parse(text.substr(6));
+}
+
+TEST(OpenaiCompletion, is_told_in_events) {
+  const AnswerHead head{"cmpl-1", 9, "m"};
+  const Json piece = event(text_event(head, 1, "half\xff"));
+  EXPECT_EQ(piece["choices"][0]["index"], 1);
+  EXPECT_EQ(piece["choices"][0]["text"], "half\ufffd") << "what is no UTF-8 cannot be told";
+  EXPECT_TRUE(piece["choices"][0]["finish_reason"].is_null());
+  GenerateAnswer answer;
+  answer.finish = "stop";
+  answer.tokens = 2;
+  const Json end = event(finish_event(head, 1, answer));
+  EXPECT_EQ(end["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(end["id"], piece["id"]);
+  const Json usage = event(usage_event(head, read(R"({"model": "m", "prompt": "a"})"), {answer}));
+  EXPECT_TRUE(usage["choices"].empty());
+  EXPECT_EQ(usage["usage"]["completion_tokens"], 2);
+  EXPECT_EQ(event(error_event({ErrorCode::timeout, "late"}))["error"]["message"], "late");
+}
+
+TEST(OpenaiErrors, have_a_status_and_a_code) {
+  const std::pair<ErrorCode, int> statuses[] = {
+      {ErrorCode::invalid_argument, 400}, {ErrorCode::permission_denied, 403},
+      {ErrorCode::not_found, 404},        {ErrorCode::resource_exhausted, 429},
+      {ErrorCode::internal, 500},         {ErrorCode::corrupted, 500},
+      {ErrorCode::unavailable, 503},      {ErrorCode::peer_lost, 503},
+      {ErrorCode::timeout, 504}};
+  for (const auto& [code, status] : statuses) {
+    EXPECT_EQ(status_of({code, ""}), status) << to_string(code);
+    const Json body = Json::parse(error_body({code, "why"}));
+    EXPECT_EQ(body["error"]["code"], to_string(code));
+    EXPECT_EQ(body["error"]["message"], "why");
+  }
+}
+
+}  // namespace
+}  // namespace gpunode::inference::openai
