@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "kernels/tensor/exact_math.hpp"
@@ -18,14 +17,6 @@ std::optional<std::size_t> best_of(std::span<const float> scores) {
   for (std::size_t token = 0; token < scores.size(); ++token)
     if (std::isfinite(scores[token]) && (!best || scores[token] > scores[*best])) best = token;
   return best;
-}
-
-// Natural logarithm of what all chances are divided by, less the best score.
-double log_total(std::span<const float> logits, double top) {
-  double total = 0;
-  for (const float score : logits)
-    if (std::isfinite(score)) total += std::exp(static_cast<double>(score) - top);
-  return std::log(total);
 }
 
 }  // namespace
@@ -121,33 +112,6 @@ Token TokenSampler::choose(std::span<const float> logits) {
   if (options_.presence_penalty != 0 || options_.frequency_penalty != 0) ++chosen_[token];
   read(std::span(&token, 1));
   return token;
-}
-
-double log_probability(std::span<const float> logits, Token token) {
-  const auto best = best_of(logits);
-  const auto at = static_cast<std::size_t>(token);
-  if (!best || at >= logits.size() || !std::isfinite(logits[at]))
-    return -std::numeric_limits<double>::infinity();
-  return logits[at] - logits[*best] - log_total(logits, logits[*best]);
-}
-
-std::vector<TokenChance> most_probable(std::span<const float> logits, std::size_t count) {
-  const auto best = best_of(logits);
-  if (!best) return {};
-  const double top = logits[*best], total = log_total(logits, top);
-  std::vector<TokenChance> all;
-  for (std::size_t token = 0; token < logits.size(); ++token)
-    if (std::isfinite(logits[token]))
-      all.push_back({static_cast<Token>(token), logits[token] - top - total});
-  const auto better = [](const TokenChance& left, const TokenChance& right) {
-    return left.log_probability != right.log_probability
-               ? left.log_probability > right.log_probability
-               : left.token < right.token;
-  };
-  const auto kept = static_cast<std::ptrdiff_t>(std::min(count, all.size()));
-  std::partial_sort(all.begin(), all.begin() + kept, all.end(), better);
-  all.resize(static_cast<std::size_t>(kept));
-  return all;
 }
 
 Generator::Generator(std::unique_ptr<Session> session, std::size_t vocabulary,

@@ -59,14 +59,6 @@ class TokenSampler {
   std::vector<Candidate> candidates_;
 };
 
-struct TokenChance {
-  Token token = 0;
-  double log_probability = 0;  // natural; by the scores as they are
-};
-// Of this token, and of the most probable ones, falling. Non-finite scores have none.
-double log_probability(std::span<const float> logits, Token token);
-std::vector<TokenChance> most_probable(std::span<const float> logits, std::size_t count);
-
 // A text being continued beyond the session's capacity: when it is full, the newer half is read
 // again and the text goes on.
 class Generator {

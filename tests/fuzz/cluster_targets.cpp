@@ -86,6 +86,7 @@ std::vector<Target> cluster_targets() {
       {"generate", run_generate,
        [] {
          return std::vector<Bytes>{
+             inference::encode(inference::GeneratePiece{7, 3, "more"}),
              inference::encode(inference::GenerateRequest{
                  .prompt = "Once", .max_tokens = 20, .temperature = 0.5, .stop = {"\n"}}),
              inference::encode(inference::GenerateAnswer{"upon", 4, "length", "ab", 10, 0.1})};

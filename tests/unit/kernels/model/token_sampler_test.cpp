@@ -112,17 +112,6 @@ TEST(TokenSampler, PenalisesWhatTheTextHasByNow) {
   EXPECT_EQ(text({.repetition_penalty = 2}, {0, 1}), (std::vector<Token>{2, 0, 0, 0}));
 }
 
-TEST(TokenChance, IsByTheScoresAsTheyAre) {
-  const std::array<float, 4> logits = {std::log(0.2f), std::log(0.4f), HUGE_VALF, std::log(0.3f)};
-  EXPECT_NEAR(log_probability(logits, 1), std::log(0.4 / 0.9), 1e-6);
-  EXPECT_EQ(log_probability(logits, 2), -std::numeric_limits<double>::infinity());
-  const auto best = most_probable(logits, 2);
-  ASSERT_EQ(best.size(), 2u);
-  EXPECT_EQ(best[0].token, 1);
-  EXPECT_EQ(best[1].token, 3);
-  EXPECT_NEAR(best[1].log_probability, std::log(0.3 / 0.9), 1e-6);
-}
-
 TEST(TokenSampler, RepeatsItselfWithTheSameSeed) {
   const std::array<float, 5> logits = {1, 1, 1, 1, 1};
   TokenSampler first({.seed = 9}), again({.seed = 9}), other({.seed = 10});
