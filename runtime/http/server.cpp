@@ -55,6 +55,8 @@ class Protocol final : public httplib::Server {
       : options_(options), handler_(std::move(handler)) {
     svr_sock_ = 0;  // any number: without one it takes itself for shut down, and streams nothing
     set_payload_max_length(options.request_bytes);
+    set_keep_alive_max_count(1'000'000);  // only told; and so is the other
+    set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(options.idle).count());
     // What is packed may become any amount when it is unpacked.
     set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
       if (!request.has_header("Content-Encoding")) return HandlerResponse::Unhandled;

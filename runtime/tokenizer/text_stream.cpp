@@ -3,14 +3,23 @@
 #include <algorithm>
 
 namespace gpunode::tokenizer {
+namespace {
+
+// Tokens of which none makes a character whole: more of them are no text, and are given as such.
+constexpr std::size_t kMostHeld = 32;
+
+}  // namespace
 
 Result<std::string> TextStream::add(Token token) {
   tokens_.push_back(token);
   auto text = tokenizer_->decode(tokens_);
   if (!text) return text;
-  if (text->size() <= given_text_.size() || text->ends_with("\ufffd")) return std::string();
-  std::string more = text->substr(given_text_.size());
+  const bool whole = text->size() > given_text_.size() && !text->ends_with("\ufffd");
+  if (!whole && tokens_.size() - given_ < kMostHeld) return std::string();
+  std::string more = text->substr(std::min(text->size(), given_text_.size()));
+  // What was given last stays as what the next token stands behind.
   tokens_.erase(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(given_));
+  if (!whole) tokens_.assign(1, token);
   given_ = tokens_.size();
   auto given = tokenizer_->decode(tokens_);
   if (!given) return given;

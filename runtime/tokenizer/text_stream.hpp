@@ -1,6 +1,6 @@
 // Tokens that come one after another as the text that they add, a character never in halves. All that
 // it gives together is what decoding all tokens at once gives, but where a decoder tidies up over
-// their borders (BERT's). Costs a decoding of the last few tokens a token. One thread.
+// their borders (BERT's), and in long runs of bytes that are no text. Costs a decoding of the last few tokens a token. One thread.
 #pragma once
 
 #include <memory>

@@ -231,6 +231,17 @@ TEST(TokenizerTest, a_stream_gives_whole_characters_and_in_all_the_same_text) {
   EXPECT_EQ(*stream.end(), "\ufffd");
 }
 
+TEST(TokenizerTest, a_stream_does_not_hold_back_for_ever_what_is_no_text) {
+  const auto tokenizer = made(byte_level());
+  const Token half = *tokenizer->token_of("Ã");
+  TextStream stream(tokenizer);
+  std::string all;
+  for (int i = 0; i < 20'000; ++i) all += *stream.add(half);
+  EXPECT_GT(all.size(), 19'000u);
+  for (const Token token : *tokenizer->encode("abc")) all += *stream.add(token);
+  EXPECT_TRUE(all.ends_with("\ufffdabc"));
+}
+
 TEST(TokenizerTest, refuses_by_name_what_it_does_not_know) {
   Json file = byte_level();
   file["model"]["type"] = "Unigram";
