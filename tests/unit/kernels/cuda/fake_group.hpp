@@ -51,7 +51,8 @@ inline std::set<pid_t> children() {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     std::ifstream file(entry.path() / "stat");
-    std::string text(std::istreambuf_iterator<char>(file), {});
+    std::string text;
+    std::getline(file, text);  // one that is gone meanwhile leaves it empty
     const std::size_t end = text.rfind(')');
     if (end == std::string::npos) continue;
     char state = 0;
