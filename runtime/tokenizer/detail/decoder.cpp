@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -169,13 +168,9 @@ Made byte_pair(const Json& json) {
 }
 
 Made sequence(const Json& json) {
-  std::vector<Decoder> steps;
-  for (const Json& one : field(json, "decoders")) {
-    auto step = make_decoder(one);
-    if (!step) return step;
-    steps.push_back(*std::move(step));
-  }
-  return Decoder([steps = std::move(steps)](Texts tokens) -> Result<Texts> {
+  auto steps = all_made(field(json, "decoders"), make_decoder);
+  if (!steps) return steps.error();
+  return Decoder([steps = *std::move(steps)](Texts tokens) -> Result<Texts> {
     for (const Decoder& step : steps) {
       auto done = step(std::move(tokens));
       if (!done) return done;
@@ -192,15 +187,12 @@ Result<Decoder> make_decoder(const Json& json) {
     return each([](std::string text, std::size_t index, std::size_t) {
       return index == 0 ? text : " " + text;
     });
-  static const std::map<std::string, Made (*)(const Json&)> kKinds{
-      {"BPEDecoder", byte_pair}, {"ByteFallback", byte_fallback},
-      {"ByteLevel", byte_level}, {"Fuse", fuse},
-      {"Metaspace", metaspace},  {"Replace", replace},
-      {"Sequence", sequence},    {"Strip", strip},
-      {"WordPiece", word_piece}};
-  const auto found = kKinds.find(kind_of(json));
-  if (found == kKinds.end()) return not_known("decoder", kind_of(json));
-  return found->second(json);
+  static const Kinds<Made> kKinds{{"BPEDecoder", byte_pair}, {"ByteFallback", byte_fallback},
+                                  {"ByteLevel", byte_level}, {"Fuse", fuse},
+                                  {"Metaspace", metaspace},  {"Replace", replace},
+                                  {"Sequence", sequence},    {"Strip", strip},
+                                  {"WordPiece", word_piece}};
+  return made_by_kind(kKinds, "decoder", json);
 }
 
 std::string well_formed(std::string_view bytes) {

@@ -3,9 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <string>
-#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/result.hpp"
 
@@ -25,5 +26,26 @@ std::string text(const Json& object, const char* key, const std::string& otherwi
 Result<std::string> required_text(const Json& object, const char* key);
 
 Error not_known(const std::string& what, const std::string& kind);
+
+// A part of the file made by the function that its kind has in the table; `what` it is, for errors.
+template <class Made>
+using Kinds = std::map<std::string, Made (*)(const Json&)>;
+template <class Made>
+Made made_by_kind(const Kinds<Made>& kinds, const std::string& what, const Json& json) {
+  const auto found = kinds.find(kind_of(json));
+  return found == kinds.end() ? Made(not_known(what, kind_of(json))) : found->second(json);
+}
+
+// All parts of a list.
+template <class Part>
+Result<std::vector<Part>> all_made(const Json& list, Result<Part> (*make)(const Json&)) {
+  std::vector<Part> parts;
+  for (const Json& one : list) {
+    auto part = make(one);
+    if (!part) return part.error();
+    parts.push_back(*std::move(part));
+  }
+  return parts;
+}
 
 }  // namespace gpunode::tokenizer::detail

@@ -1,6 +1,5 @@
 #include "runtime/tokenizer/detail/normalizer.hpp"
 
-#include <map>
 #include <utility>
 
 #include "runtime/tokenizer/detail/regex.hpp"
@@ -120,13 +119,9 @@ Made prepend(const Json& json) {
 }
 
 Made sequence(const Json& json) {
-  std::vector<Normalizer> steps;
-  for (const Json& one : field(json, "normalizers")) {
-    auto step = make_normalizer(one);
-    if (!step) return step;
-    steps.push_back(*std::move(step));
-  }
-  return Normalizer([steps = std::move(steps)](std::string text) -> Result<std::string> {
+  auto steps = all_made(field(json, "normalizers"), make_normalizer);
+  if (!steps) return steps.error();
+  return Normalizer([steps = *std::move(steps)](std::string text) -> Result<std::string> {
     for (const Normalizer& step : steps) {
       auto done = step(std::move(text));
       if (!done) return done;
@@ -153,21 +148,18 @@ Made strip_accents(const Json&) {
 
 Result<Normalizer> make_normalizer(const Json& json) {
   if (json.is_null()) return always([](std::string text) { return text; });
-  static const std::map<std::string, Made (*)(const Json&)> kKinds{
-      {"BertNormalizer", bert},
-      {"Lowercase", lowercase},
-      {"NFC", normal_form<NormalForm::c>},
-      {"NFD", normal_form<NormalForm::d>},
-      {"NFKC", normal_form<NormalForm::kc>},
-      {"NFKD", normal_form<NormalForm::kd>},
-      {"Prepend", prepend},
-      {"Replace", replace},
-      {"Sequence", sequence},
-      {"Strip", strip},
-      {"StripAccents", strip_accents}};
-  const auto found = kKinds.find(kind_of(json));
-  if (found == kKinds.end()) return not_known("normalizer", kind_of(json));
-  return found->second(json);
+  static const Kinds<Made> kKinds{{"BertNormalizer", bert},
+                                  {"Lowercase", lowercase},
+                                  {"NFC", normal_form<NormalForm::c>},
+                                  {"NFD", normal_form<NormalForm::d>},
+                                  {"NFKC", normal_form<NormalForm::kc>},
+                                  {"NFKD", normal_form<NormalForm::kd>},
+                                  {"Prepend", prepend},
+                                  {"Replace", replace},
+                                  {"Sequence", sequence},
+                                  {"Strip", strip},
+                                  {"StripAccents", strip_accents}};
+  return made_by_kind(kKinds, "normalizer", json);
 }
 
 Result<Finder> make_finder(const Json& pattern) {

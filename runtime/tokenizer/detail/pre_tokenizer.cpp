@@ -133,13 +133,9 @@ Made delimiter(const Json& json) {
 }
 
 Made sequence(const Json& json) {
-  std::vector<PreTokenizer> steps;
-  for (const Json& one : field(json, "pretokenizers")) {
-    auto step = make_pre_tokenizer(one);
-    if (!step) return step;
-    steps.push_back(*std::move(step));
-  }
-  return in_turn(std::move(steps));
+  auto steps = all_made(field(json, "pretokenizers"), make_pre_tokenizer);
+  if (!steps) return steps.error();
+  return in_turn(*std::move(steps));
 }
 
 }  // namespace
@@ -151,20 +147,17 @@ std::string prepend_scheme(const Json& metaspace) {
 
 Result<PreTokenizer> make_pre_tokenizer(const Json& json) {
   if (json.is_null()) return in_turn({});
-  static const std::map<std::string, Made (*)(const Json&)> kKinds{
-      {"BertPreTokenizer", bert},
-      {"ByteLevel", byte_level},
-      {"CharDelimiterSplit", delimiter},
-      {"Digits", digits},
-      {"Metaspace", metaspace},
-      {"Punctuation", punctuation},
-      {"Sequence", sequence},
-      {"Split", cut_by_pattern},
-      {"Whitespace", whitespace},
-      {"WhitespaceSplit", whitespace_split}};
-  const auto found = kKinds.find(kind_of(json));
-  if (found == kKinds.end()) return not_known("pre-tokenizer", kind_of(json));
-  return found->second(json);
+  static const Kinds<Made> kKinds{{"BertPreTokenizer", bert},
+                                  {"ByteLevel", byte_level},
+                                  {"CharDelimiterSplit", delimiter},
+                                  {"Digits", digits},
+                                  {"Metaspace", metaspace},
+                                  {"Punctuation", punctuation},
+                                  {"Sequence", sequence},
+                                  {"Split", cut_by_pattern},
+                                  {"Whitespace", whitespace},
+                                  {"WhitespaceSplit", whitespace_split}};
+  return made_by_kind(kKinds, "pre-tokenizer", json);
 }
 
 }  // namespace gpunode::tokenizer::detail

@@ -1,8 +1,6 @@
 // The front with a model that this test is: who asks what over a socket, and what is answered.
 #include "actors/inference/http_front.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <gmock/gmock.h>
@@ -10,12 +8,14 @@
 
 #include <future>
 
-#include "runtime/base/descriptor.hpp"
+#include "tests/support/raw_client.hpp"
 
 namespace gpunode::inference {
 namespace {
 
 using namespace std::chrono_literals;
+using gpunode::testing::hear;
+using gpunode::testing::say;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -31,25 +31,7 @@ class HttpFront : public ::testing::Test {
     EXPECT_TRUE(front) << front.error().message();
     front_ = *std::move(front);
   }
-  Descriptor dial() {
-    Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(front_->place().port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
-    return socket;
-  }
-  static void say(const Descriptor& socket, const std::string& text) {
-    (void)::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL);
-  }
-  static std::string hear(const Descriptor& socket) {
-    std::string all;
-    char part[4096];
-    for (ssize_t count; (count = ::recv(socket.get(), part, sizeof part, 0)) > 0;)
-      all.append(part, static_cast<std::size_t>(count));
-    return all;
-  }
+  Descriptor dial() { return gpunode::testing::dial(front_->place().port); }
   std::string ask(const std::string& head, const std::string& body = "") {
     const Descriptor socket = dial();
     say(socket, head + "Connection: close\r\nContent-Length: " + std::to_string(body.size()) +

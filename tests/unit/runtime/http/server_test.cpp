@@ -1,7 +1,5 @@
 #include "runtime/http/server.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -10,12 +8,14 @@
 #include <atomic>
 #include <future>
 
-#include "runtime/base/descriptor.hpp"
+#include "tests/support/raw_client.hpp"
 
 namespace gpunode::http {
 namespace {
 
 using namespace std::chrono_literals;
+using gpunode::testing::hear;
+using gpunode::testing::say;
 
 class HttpServer : public ::testing::Test {
  protected:
@@ -30,26 +30,7 @@ class HttpServer : public ::testing::Test {
     ASSERT_TRUE(server) << server.error().message();
     server_ = *std::move(server);
   }
-  Descriptor dial() {
-    Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(server_->place().port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
-    return socket;
-  }
-  static void say(const Descriptor& socket, const std::string& text) {
-    (void)::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL);
-  }
-  // All that comes until the server closes.
-  static std::string hear(const Descriptor& socket) {
-    std::string all;
-    char part[4096];
-    for (ssize_t count; (count = ::recv(socket.get(), part, sizeof part, 0)) > 0;)
-      all.append(part, static_cast<std::size_t>(count));
-    return all;
-  }
+  Descriptor dial() { return gpunode::testing::dial(server_->place().port); }
   std::string ask(const std::string& request) {
     const Descriptor socket = dial();
     say(socket, request);
