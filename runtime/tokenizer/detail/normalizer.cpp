@@ -172,14 +172,10 @@ Result<Finder> make_finder(const Json& pattern) {
   if (!regex) return regex.error();
   return Finder([regex = *std::move(regex)](std::string_view text) -> Result<Parts> {
     Parts parts;
-    std::size_t last = 0;
-    auto done = regex.each(text, [&](std::size_t begin, std::size_t end) {
-      if (last < begin) parts.push_back({last, begin, false});
-      parts.push_back({begin, end, true});
-      last = end;
-    });
+    auto done =
+        regex.each(text, [&](std::size_t begin, std::size_t end) { add_found(parts, begin, end); });
     if (!done) return done.error();
-    if (last < text.size()) parts.push_back({last, text.size(), false});
+    add_rest(parts, text.size());
     return parts;
   });
 }

@@ -64,7 +64,8 @@ Parts arranged(Parts parts, SplitBehaviour behaviour) {
   return parts;
 }
 
-// Adds one that was found, and what stands between it and the one before.
+}  // namespace
+
 void add_found(Parts& parts, std::size_t begin, std::size_t end) {
   const std::size_t last = parts.empty() ? 0 : parts.back().end;
   if (last < begin) parts.push_back({last, begin, false});
@@ -75,8 +76,6 @@ void add_rest(Parts& parts, std::size_t size) {
   const std::size_t last = parts.empty() ? 0 : parts.back().end;
   if (last < size) parts.push_back({last, size, false});
 }
-
-}  // namespace
 
 Result<void> split(Pieces& pieces, const Finder& find, SplitBehaviour behaviour) {
   Pieces made;

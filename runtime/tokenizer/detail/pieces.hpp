@@ -39,6 +39,10 @@ enum class SplitBehaviour {
 // Cuts all pieces that are no tokens. Fails with: what `find` fails with.
 Result<void> split(Pieces& pieces, const Finder& find, SplitBehaviour behaviour);
 
+// Adds one that was found, and what stands between it and the one before; and what stands behind all.
+void add_found(Parts& parts, std::size_t begin, std::size_t end);
+void add_rest(Parts& parts, std::size_t size);
+
 // Finds the characters of which `is` says yes, each by itself.
 Finder characters_that(std::function<bool(char32_t)> is);
 // Finds a text. Nothing is found of an empty one.
