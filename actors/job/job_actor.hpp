@@ -54,6 +54,7 @@ struct JobProgress {
   std::uint64_t damaged_checkpoints = 0;  // found here in this life of the job's actor
   bool unsaved = false;                   // it is done, and its result is in memory alone
   bool lacks_result = false;              // it is finished, and its result is on no disk
+  bool has_result = false;                // it is finished, and its result is on this disk
   bool device_lost = false;               // that is why it failed here
 };
 

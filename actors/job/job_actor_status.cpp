@@ -94,11 +94,21 @@ void follow_core(Self* self, const job::JobStatus& status) {
     state.reason = said(self, absence_text(self, status));
 }
 
+// Whether a part that has ended made the last step, or was given it: one that only voted may know
+// of that step from the others' history, and has no weights.
+bool has_made_all(const State& state, const job::JobStatus& status) {
+  return state.phase == JobPhase::finished && status.committed == state.options.spec.train.steps;
+}
+
+bool has_result(const State& state, const job::JobStatus& status) {
+  return has_made_all(state, status) &&
+         (state.options.core.has_result ||
+          state.ledger.seen().checkpoint_step == state.options.spec.train.steps);
+}
+
 // Whether a part that made the last step has ended without the result on this disk or another.
-bool lacks_result(const State& state) {
-  const std::uint64_t steps = state.options.spec.train.steps;
-  return state.phase == JobPhase::finished && !state.checkpoint_failed &&
-         state.ledger.seen().committed == steps && state.ledger.seen().checkpoint_step < steps;
+bool lacks_result(const State& state, const job::JobStatus& status) {
+  return has_made_all(state, status) && !has_result(state, status) && !state.checkpoint_failed;
 }
 
 }  // namespace
@@ -143,7 +153,8 @@ void tell_supervisor(Self* self) {
                          is_over(state.phase),
                          state.damaged_found,
                          state.result_due.has_value(),
-                         lacks_result(state),
+                         lacks_result(state, status),
+                         has_result(state, status),
                          state.device_lost});
 }
 

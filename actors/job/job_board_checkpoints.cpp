@@ -24,6 +24,7 @@ nlohmann::json nodes_with_result(Self* self, const JobId& id) {
 void take_result_away(Self* self, const JobId& id) {
   Job& job = self->state.jobs.at(id);
   job.progress.reason = kNoResult;
+  job.progress.has_result = false;
   publish_hint(self, job);
   storage::DurableRecord outcome = record(self, id, kOutcome);
   const auto stored = outcome.load();

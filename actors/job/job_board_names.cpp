@@ -137,7 +137,8 @@ void publish_hint(Self* self, const Job& job) {
                      job.spec.submitted,
                      job.spec.submitter,
                      job.spec.waited_as,
-                     {}};
+                     {},
+                     progress.has_result};
   tell_hint(self, progress.id, hint, job.spec.submitted);
 }
 

@@ -132,7 +132,7 @@ std::string in_words(std::string text, const ClusterSnapshot& cluster, const std
 }
 
 bool has_result(const JobHint& hint) {
-  return hint.phase == JobPhase::finished && hint.step == hint.steps && hint.reason.empty();
+  return hint.phase == JobPhase::finished && hint.has_result;
 }
 
 std::string result_removed_on(const std::vector<HeardHint>& hints, const ClusterSnapshot& cluster) {

@@ -42,7 +42,7 @@ flatbuffers::Offset<void> write(flatbuffers::FlatBufferBuilder& builder, const J
   auto removal = write_bytes(builder, hint.removal);
   return wire::CreateHint(builder, name, phase, reason, hint.step, hint.steps, hint.view_id,
                           hint.members, hint.wanted, hint.ended, labels, hint.loss, hint.submitted,
-                          submitter, waited_as, removal)
+                          submitter, waited_as, removal, hint.has_result)
       .Union();
 }
 
@@ -167,7 +167,8 @@ Result<JobNote> decode_note(ByteView bytes) {
               in->submitted(),
               {},
               GetString(in->waited_as()).substr(0, 32),
-              to_bytes(view(in->removal()))};
+              to_bytes(view(in->removal())),
+              in->has_result()};
   if (in->submitter())
     out.submitter = NodeId::from({reinterpret_cast<const std::byte*>(in->submitter()->data()),
                                   in->submitter()->size()})

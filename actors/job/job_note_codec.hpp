@@ -39,7 +39,8 @@ struct JobHint {
   std::int64_t submitted = 0;  // as in the job's manifest, as the next two
   NodeId submitter;
   std::string waited_as;
-  Bytes removal = {};  // of one that is removed: the signed order
+  Bytes removal = {};       // of one that is removed: the signed order
+  bool has_result = false;  // it is finished, and its result is on this node's disk
 };
 // A node that takes no part in a job, and why; the job board hands it to the job's actor.
 struct Refusal {

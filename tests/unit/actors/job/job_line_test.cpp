@@ -145,7 +145,7 @@ TEST(JobLine, knows_where_a_result_was_removed_unless_somebody_has_it) {
   removed.hint.reason = kNoResult;
   HeardHint voted = removed, has = removed, runs = removed;
   voted.hint.reason = has.hint.reason = "";
-  voted.hint.step = 0;  // a witness has none, and never had
+  has.hint.has_result = true;  // a witness has none, and never had, though it may know of all steps
   runs.hint.phase = JobPhase::running;
   EXPECT_EQ(result_removed_on({removed, voted}, cluster), "b");
   EXPECT_EQ(result_removed_on({removed, has}, cluster), "");
