@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kLimitBytes = 1u << 20;
 constexpr std::size_t kMostStops = 16, kLongestStopBytes = 1024;
+constexpr std::uint32_t kMostPriority = 100;
 
 auto octets(flatbuffers::FlatBufferBuilder& builder, const std::string& text) {
   return builder.CreateVector(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
@@ -43,6 +44,7 @@ Result<void> check_ranges(const GenerateRequest& request) {
       text << name << " must be " << low << " to " << high;
       return bad(text.str());
     }
+  if (request.priority > kMostPriority) return bad("priority must be 0 to 100");
   if (request.stop.size() > kMostStops) return bad("stop has at most 16 sequences");
   for (const std::string& sequence : request.stop)
     if (sequence.size() > kLongestStopBytes) return bad("a stop sequence has at most 1024 bytes");
@@ -62,7 +64,8 @@ Result<GenerateMessage> checked(const wire::Request& in) {
                       .stop = {},
                       .seed = in.seed(),
                       .timeout_ms = in.timeout_ms(),
-                      .stream = in.stream()};
+                      .stream = in.stream(),
+                      .priority = in.priority()};
   if (in.stop())
     for (const auto* sequence : *in.stop()) out.stop.push_back(flatbuffers::GetString(sequence));
   if (auto fits = check_ranges(out); !fits) return fits.error();
@@ -82,7 +85,7 @@ Bytes encode(const GenerateMessage& message) {
         wire::CreateRequest(builder, prompt, request->max_tokens, request->temperature,
                             request->top_k, request->seed, request->timeout_ms, request->top_p,
                             request->min_p, request->presence_penalty, request->frequency_penalty,
-                            request->repetition_penalty, stop, request->stream)
+                            request->repetition_penalty, stop, request->stream, request->priority)
             .Union();
   } else if (const auto* piece = std::get_if<GeneratePiece>(&message)) {
     kind = wire::Body::Piece;

@@ -23,7 +23,8 @@ struct GenerateRequest {
   std::vector<std::string> stop = {};  // the text ends before the first of these; 16, of 1 kB each
   std::uint64_t seed = 1;
   std::uint32_t timeout_ms = 30'000;
-  std::uint64_t stream = 0;  // not 0: pieces are wanted, under this number
+  std::uint64_t stream = 0;    // not 0: pieces are wanted, under this number
+  std::uint32_t priority = 0;  // where texts wait, higher ones go first; 0 to 100
 };
 struct GenerateAnswer {
   std::string text;

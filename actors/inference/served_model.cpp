@@ -4,12 +4,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "actors/inference/stop_sequences.hpp"
 #include "kernels/model/model_code.hpp"
-#include "kernels/model/token_sampler.hpp"
 #include "kernels/ops/lane.hpp"
 #include "runtime/dataset/table_dataset.hpp"
-#include "runtime/tokenizer/text_stream.hpp"
 
 namespace gpunode::inference {
 namespace {
@@ -21,14 +18,6 @@ std::size_t features_of(const model::Model& model) {
       fields.size() == 2 && fields[0].name == "features" && fields[0].dtype == SampleDtype::f32 &&
       fields[1] == SampleField{"label", SampleDtype::i32, 1} && model.tokens_per_sample() == 1;
   return reads_rows ? fields[0].count : 0;
-}
-
-// What a text of nothing goes on from: where another one ended, or a new line.
-model::Token beginning_of(const tokenizer::Tokenizer& tokenizer,
-                          std::span<const model::Token> ends) {
-  for (const model::Token end : ends)
-    if (!tokenizer.text_of(end).empty()) return end;
-  return tokenizer.token_of("\n").value_or(0);
 }
 
 std::string digest_of(std::span<const float> weights) {
@@ -81,6 +70,7 @@ Result<std::unique_ptr<ServedModel>> ServedModel::set_up(const Options& options,
   auto placed = served->use_.run([&] { return served->place(model, weights, options.workers); });
   if (!placed) return placed.error();
   served->features_ = features_of(model);
+  if (auto opened = served->open_texts(); !opened) return opened.error();
   // Ready means that a probe was answered.
   if (auto done = served->probe(); !done) return done.error().within("probe of the loaded model");
   return served;
@@ -141,78 +131,58 @@ Result<void> ServedModel::probe() {
   return told ? Result<void>() : told.error();
 }
 
-Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Time deadline,
-                                             const Give& give) {
-  if (device().condition() == compute::DeviceCondition::lost)
-    return Error{ErrorCode::device_lost,
-                 "the device " + device().id() + " is lost: " + device().status().reason};
-  const auto work = [&]() -> Result<GenerateAnswer> {
-    Time begin = clock_->now();
-    if (begin >= deadline)
-      return Error{ErrorCode::timeout, "the deadline passed while the request waited"};
-    GenerateAnswer answer{.text = {},
-                          .tokens = 0,
-                          .finish = "length",
-                          .model_digest = is_.facts.digest,
-                          .step = is_.facts.step,
-                          .seconds = 0};
-    const auto done = features_ > 0 ? tell_classes(request, deadline, answer)
-                                    : continue_text(request, deadline, give, answer);
-    if (!done) return done.error();
-    answer.seconds = std::chrono::duration<double>(clock_->now() - begin).count();
-    return answer;
-  };
-  return use_.run([&] { return model::guarded("the model", work); });
-}
-
-Result<void> ServedModel::continue_text(const GenerateRequest& request, Time deadline,
-                                        const Give& give, GenerateAnswer& answer) {
-  auto session = model::make_session(*program_);
-  if (!session) return session.error();
-  model::Generator generator(std::move(*session), is_.model->vocabulary(),
-                             {.temperature = request.temperature,
-                              .top_k = static_cast<int>(request.top_k),
-                              .top_p = request.top_p,
-                              .min_p = request.min_p,
-                              .presence_penalty = request.presence_penalty,
-                              .frequency_penalty = request.frequency_penalty,
-                              .repetition_penalty = request.repetition_penalty,
-                              .seed = request.seed});
-  auto prompt = is_.tokenizer->encode(request.prompt);
-  if (!prompt) return prompt.error().within("prompt");
-  if (prompt->empty()) prompt->push_back(beginning_of(*is_.tokenizer, is_.ends));
-  if (auto read = generator.prompt(*prompt); !read) return read.error();
-  answer.prompt_tokens = static_cast<std::uint32_t>(prompt->size());
-  tokenizer::TextStream stream(is_.tokenizer);
-  StopSequences stop(request.stop);
-  while (answer.tokens < request.max_tokens && !stop.is_over()) {
-    if (clock_->now() >= deadline) {
-      answer.finish = "deadline";
-      break;
-    }
-    use_.got_on();
-    const auto token = generator.next();
-    if (!token) return token.error();
-    ++answer.tokens;
-    if (std::ranges::find(is_.ends, *token) != is_.ends.end()) {
-      answer.finish = "stop";
-      break;
-    }
-    const auto more = stream.add(*token);
-    if (!more) return more.error();
-    const std::string sure = stop.add(*more);
-    answer.text += sure;
-    if (give && !give(sure)) return {ErrorCode::cancelled, "who asked for the text is gone"};
-  }
-  const auto rest = stream.end();
-  if (!rest) return rest.error();
-  answer.text += stop.add(*rest) + stop.end();
-  if (stop.is_over()) answer.finish = "stop";
+Result<void> ServedModel::open_texts() {
+  if (features_ > 0) return {};
+  auto texts = TextEngine::open(
+      *program_,
+      {.model = is_.model.get(), .tokenizer = is_.tokenizer, .ends = is_.ends, .clock = clock_});
+  if (!texts) return texts.error();
+  texts_ = *std::move(texts);
   return {};
 }
 
-Result<void> ServedModel::tell_classes(const GenerateRequest& request, Time deadline,
-                                       GenerateAnswer& answer) {
+void ServedModel::begin(TextOrder order) {
+  if (device().condition() == compute::DeviceCondition::lost)
+    return order.done(Error{ErrorCode::device_lost, "the device " + device().id() +
+                                                        " is lost: " + device().status().reason});
+  order.done = [facts = is_.facts, done = std::move(order.done)](Result<GenerateAnswer> answer) {
+    if (answer) {
+      answer->model_digest = facts.digest;
+      answer->step = facts.step;
+    }
+    done(std::move(answer));
+  };
+  if (texts_) return texts_->begin(std::move(order));
+  order.done(use_.run([&] {
+    return model::guarded("the model", [&] { return tell_classes(order.request, order.deadline); });
+  }));
+}
+
+void ServedModel::pass() {
+  const auto done = use_.run([&] {
+    use_.got_on();
+    return texts_->pass();
+  });
+  static_cast<void>(done);  // those whom it concerns have been told
+}
+
+Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Time deadline,
+                                             const GivePiece& give) {
+  std::optional<Result<GenerateAnswer>> told;
+  begin({.request = request,
+         .deadline = deadline,
+         .client = {},
+         .give = give,
+         .done = [&](Result<GenerateAnswer> answer) { told = std::move(answer); }});
+  while (!told) pass();
+  return *std::move(told);
+}
+
+Result<GenerateAnswer> ServedModel::tell_classes(const GenerateRequest& request, Time deadline) {
+  const Time begin = clock_->now();
+  if (begin >= deadline)
+    return Error{ErrorCode::timeout, "the deadline passed while the request waited"};
+  GenerateAnswer answer;
   std::string_view left = request.prompt;
   std::size_t number = 0;
   answer.finish = "stop";
@@ -239,7 +209,8 @@ Result<void> ServedModel::tell_classes(const GenerateRequest& request, Time dead
                  "the model tells classes of rows, and there is none: give a line of " +
                      std::to_string(features_) +
                      " numbers for each, separated by commas, by --prompt or --prompt-file"};
-  return {};
+  answer.seconds = std::chrono::duration<double>(clock_->now() - begin).count();
+  return answer;
 }
 
 Result<std::size_t> ServedModel::class_of(std::span<const float> features) {

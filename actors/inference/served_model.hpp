@@ -9,12 +9,11 @@
 
 #include "actors/checkpoint/stored_model.hpp"
 #include "actors/compute/device_roster.hpp"
-#include "actors/inference/generate_codec.hpp"
+#include "actors/inference/text_engine.hpp"
 #include "kernels/model/model.hpp"
 #include "kernels/tensor/buffer.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/storage/file_system.hpp"
-#include "runtime/tokenizer/tokenizer.hpp"
 
 namespace gpunode::inference {
 
@@ -47,15 +46,18 @@ class ServedModel {
   const ModelFacts& facts() const { return is_.facts; }
   const compute::NodeDevice& device() const { return use_.device(); }
 
-  // What has been generated, as it comes; whether more is wanted.
-  using Give = std::function<bool(std::string_view piece)>;
-  // Continues the prompt; or tells, a line each, the classes of the prompt's rows, of which a line
-  // each has the features as a table has them, after a header if there is one. Past `deadline` the
-  // text is cut there, and says so.
-  // Fails with: cancelled (no more was wanted), device_lost, timeout (nothing done before the deadline), what Session::append fails
-  // with or throws; invalid_argument (a line that is no row, or no row at all).
+  // Continues the prompt, together with the others that are under way; or tells, a line each and at
+  // once, the classes of the prompt's rows, of which a line each has the features as a table has them,
+  // after a header if there is one. The order is answered as TextEngine answers it; also by:
+  // device_lost; invalid_argument (a line that is no row, or no row at all).
+  void begin(TextOrder order);
+  bool is_idle() const { return !texts_ || texts_->is_idle(); }
+  const TextEngine* texts() const { return texts_.get(); }  // null: the model reads rows
+  // Makes a step with all texts.
+  void pass();
+  // One alone, to its end.
   Result<GenerateAnswer> generate(const GenerateRequest& request, Time deadline,
-                                  const Give& give = {});
+                                  const GivePiece& give = {});
 
  private:
   explicit ServedModel(const Options& options)
@@ -73,9 +75,8 @@ class ServedModel {
   Result<std::vector<float>> read_back();
   Result<void> place(const model::Model& model, std::span<const float> weights, int workers);
   Result<void> probe();
-  Result<void> continue_text(const GenerateRequest& request, Time deadline, const Give& give,
-                             GenerateAnswer& answer);
-  Result<void> tell_classes(const GenerateRequest& request, Time deadline, GenerateAnswer& answer);
+  Result<void> open_texts();
+  Result<GenerateAnswer> tell_classes(const GenerateRequest& request, Time deadline);
   Result<std::size_t> class_of(std::span<const float> features);
 
   compute::DeviceUse use_;
@@ -83,7 +84,8 @@ class ServedModel {
   Description is_;            // shared with what it moved from
   tensor::Buffer weights_{};  // in the device's memory
   std::unique_ptr<model::Program> program_;
-  std::size_t features_ = 0;  // of a row; 0: the model reads texts
+  std::size_t features_ = 0;           // of a row; 0: the model reads texts
+  std::unique_ptr<TextEngine> texts_;  // null: the model reads rows
 };
 
 }  // namespace gpunode::inference

@@ -6,16 +6,12 @@
 #include <cstring>
 #include <map>
 
+#include "kernels/cpu/detail/cpu_stream.hpp"
 #include "kernels/cpu/detail/isa.hpp"
 #include "kernels/cpu/operations.hpp"
 
 namespace gpunode::cpu {
 namespace {
-
-class CpuStream final : public tensor::Stream {
- public:
-  Result<void> synchronise(tensor::WaitSite) override { return {}; }
-};
 
 class CpuEvent final : public tensor::Event {
  public:
@@ -40,7 +36,7 @@ std::string library_text() {
 
 class CpuBackend final : public ops::Backend {
  public:
-  CpuBackend() {
+  explicit CpuBackend(const Options& options) : team_(options.threads) {
     capabilities_.instruction_set = to_string(current_isa());
     capabilities_.library = library_text();
     capabilities_.memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
@@ -53,7 +49,7 @@ class CpuBackend final : public ops::Backend {
     operations_.gelu_backward = gelu_backward;
     operations_.attention = attention;
     operations_.attention_backward = attention_backward;
-    operations_.attention_cached = attention_cached;
+    operations_.attention_paged = attention_paged;
     operations_.embedding = embedding;
     operations_.embedding_backward = embedding_backward;
     operations_.cross_entropy = cross_entropy;
@@ -97,7 +93,7 @@ class CpuBackend final : public ops::Backend {
   std::shared_ptr<tensor::Memory> memory() const override { return tensor::host_memory(); }
 
   Result<std::unique_ptr<tensor::Stream>> open_stream() override {
-    return std::unique_ptr<tensor::Stream>(std::make_unique<CpuStream>());
+    return std::unique_ptr<tensor::Stream>(std::make_unique<CpuStream>(team_));
   }
   Result<void> upload(tensor::Stream&, ByteView from, void* to) override {
     std::memcpy(to, from.data(), from.size());
@@ -121,6 +117,7 @@ class CpuBackend final : public ops::Backend {
   Result<void> wait(tensor::Stream&, const tensor::Event&, tensor::WaitSite) override { return {}; }
 
  private:
+  ThreadTeam team_;
   ops::Capabilities capabilities_;
   ops::Operations operations_;
 };
@@ -145,8 +142,8 @@ Result<void> pin_instruction_set(std::string_view name) {
           "no instruction set '" + std::string(name) + "': use avx512, avx2 or portable"};
 }
 
-std::unique_ptr<ops::Backend> open_backend() {
-  return std::make_unique<CpuBackend>();
+std::unique_ptr<ops::Backend> open_backend(const Options& options) {
+  return std::make_unique<CpuBackend>(options);
 }
 
 }  // namespace gpunode::cpu

@@ -42,7 +42,8 @@ Result<void> embedding(tensor::Stream&, tensor::Workspace&, const ops::Embedding
       const float* rows[2] = {};
       std::size_t more = 0;
       if (args.position_table)
-        rows[more++] = row_of(args.position_table, args.first + t, kNoPosition);
+        rows[more++] = row_of(args.position_table, args.positions ? args.positions.data[place] : t,
+                              kNoPosition);
       if (args.segments)
         rows[more++] = row_of(args.segment_table, args.segments.data[place], kNoSegment);
       if (more == 2)

@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "kernels/cpu/detail/independent_rows.hpp"
 #include "kernels/cpu/detail/onednn.hpp"
 #include "kernels/cpu/operations.hpp"
 
@@ -88,6 +89,9 @@ Result<void> matmul(tensor::Stream& stream, tensor::Workspace& workspace,
                     args.c.element_count() == rows * columns,
                 "matmul: " + args.a.shape.text() + " x " + args.b.shape.text() + " -> " +
                     args.c.shape.text());
+  if (args.independent_rows)
+    return matmul_independent_rows(stream, args,
+                                   {.rows = rows, .columns = columns, .inner = inner});
   if (args.precision == Precision::bf16)
     return matmul_bf16(stream, workspace, args, {.rows = rows, .columns = columns, .inner = inner});
   if (args.precision != Precision::fp32)

@@ -14,7 +14,7 @@ ops::Operation<ops::GeluArgs> gelu;
 ops::Operation<ops::GeluBackwardArgs> gelu_backward;
 ops::Operation<ops::AttentionArgs> attention;
 ops::Operation<ops::AttentionBackwardArgs> attention_backward;
-ops::Operation<ops::AttentionCachedArgs> attention_cached;
+ops::Operation<ops::AttentionPagedArgs> attention_paged;
 ops::Operation<ops::EmbeddingArgs> embedding;
 ops::Operation<ops::EmbeddingBackwardArgs> embedding_backward;
 ops::Operation<ops::CrossEntropyArgs> cross_entropy;

@@ -27,8 +27,6 @@ Result<void> rotary(tensor::Stream&, tensor::Workspace&, const ops::RotaryArgs& 
                     args.key_heads > 0 &&
                     args.x.shape[2] == all * args.angles.shape[1] * args.angles.shape[2],
                 "rotary: " + args.angles.shape.text() + " does not fit " + args.x.shape.text());
-  GPUNODE_CHECK(args.first + args.x.shape[1] <= args.angles.shape[0],
-                "rotary: more positions than the table has");
   const std::int64_t positions = args.x.shape[1], width = args.x.shape[2];
   const std::int64_t head_size = width / all;
   const auto turn = GPUNODE_PICK(rotary);
@@ -37,11 +35,13 @@ Result<void> rotary(tensor::Stream&, tensor::Workspace&, const ops::RotaryArgs& 
                 .heads = static_cast<std::size_t>(args.heads + args.key_heads),
                 .half = static_cast<std::size_t>(head_size / 2),
                 .direction = args.inverse ? -1.0f : 1.0f};
-  for (std::int64_t b = 0; b < args.x.shape[0]; ++b)
-    for (std::int64_t t = 0; t < positions; ++t, row.x += width) {
-      row.angles = args.angles.data + (args.first + t) * head_size;
-      turn(row);
-    }
+  for (std::int64_t place = 0; place < args.x.shape[0] * positions; ++place, row.x += width) {
+    const std::int64_t position = args.positions ? args.positions.data[place] : place % positions;
+    GPUNODE_CHECK(position >= 0 && position < args.angles.shape[0],
+                  "rotary: more positions than the table has");
+    row.angles = args.angles.data + position * head_size;
+    turn(row);
+  }
   return {};
 }
 

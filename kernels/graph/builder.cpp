@@ -30,7 +30,13 @@ tensor::Shape rows_of(const tensor::Shape& shape) {
 bool takes_whole_numbers(Op op, std::size_t operand) {
   switch (op) {
     case Op::embedding:
-      return operand == 0 || operand == 3;  // tokens, segments
+      return operand == 0 || operand == 3 || operand == 5;  // tokens, segments, positions
+    case Op::attention_paged:
+      return operand >= 3;  // positions, texts, pages
+    case Op::take_rows:
+      return operand == 0;
+    case Op::rotary:
+      return operand == 2;  // positions
     case Op::attention:
       return operand == 1;  // lengths
     case Op::cross_entropy:
@@ -52,6 +58,21 @@ bool moves(const Builder::Steps& steps) {
 }
 
 }  // namespace
+
+Builder::Builder(Options options) : options_(options) {
+  if (!is_decoding()) return;
+  const auto whole = [&](const char* name, tensor::Shape shape) {
+    graph_.inputs.push_back(
+        graph_.add({.name = name, .shape = shape, .dtype = Dtype::i32, .role = Role::input}));
+    return graph_.inputs.back();
+  };
+  const Decoding& one = options_.decoding;
+  const std::int64_t most = (one.context + one.page - 1) / one.page;
+  graph_.decoding = {.positions = whole("positions", {1, options_.positions}),
+                     .texts = whole("texts", {options_.positions}),
+                     .pages = whole("pages", {one.texts, most}),
+                     .chosen = whole("chosen", {1, one.chosen})};
+}
 
 void Builder::refuse(std::string text) {
   if (!failure_) failure_ = Error{ErrorCode::invalid_argument, std::move(text)};
@@ -185,11 +206,17 @@ ValueId Builder::embedding(ValueId tokens, ValueId token_table, ValueId position
   bool fits = shape(tokens).rank() == 2 && is_table(token_table);
   std::vector<ValueId> in{tokens, token_table, position_table};
   if (position_table != kNone)
-    fits = fits && is_table(position_table) && shape(position_table)[0] >= shape(tokens)[1];
+    fits =
+        fits && is_table(position_table) &&
+        shape(position_table)[0] >= (is_decoding() ? options_.decoding.context : shape(tokens)[1]);
   if (segments != kNone) {
     fits = fits && segment_table != kNone && is_table(segment_table) &&
            shape(segments) == shape(tokens);
     in.insert(in.end(), {segments, segment_table});
+  }
+  if (is_decoding() && position_table != kNone) {
+    in.resize(5, kNone);
+    in.push_back(graph_.decoding.positions);
   }
   const tensor::Shape joined =
       fits ? tensor::Shape{shape(tokens)[0], shape(tokens)[1], channels} : tensor::Shape{};
@@ -315,45 +342,50 @@ ValueId Builder::rotary(ValueId qkv, std::int64_t heads, std::int64_t kv_heads, 
   const std::int64_t head_size = all > 0 ? last_extent(joined) / all : 0;
   const bool fits = joined.rank() == 3 && heads > 0 && kv_heads > 0 && head_size > 0 &&
                     head_size % 2 == 0 && head_size * all == last_extent(joined);
-  // A session's table reaches as far as its cache: it is that of training.
-  const std::int64_t length = options_.cached > 0 ? options_.cached : options_.positions;
+  // In decoding the table reaches as far as a text may: it is that of training.
+  const std::int64_t length = is_decoding() ? options_.decoding.context : options_.positions;
   ValueId angles = kNone;
   if (fits)
     angles =
         constant("angles." + std::to_string(head_size) + "." + std::to_string(std::llround(theta)),
                  {length, head_size / 2, 2},
                  ops::rotary_angles({.length = length, .head_size = head_size, .theta = theta}));
-  return node(Op::rotary, {qkv, angles}, {joined}, fits, {.heads = heads, .kv_heads = kv_heads})[0];
+  std::vector<ValueId> in{qkv, angles};
+  if (is_decoding()) in.push_back(graph_.decoding.positions);
+  return node(Op::rotary, std::move(in), {joined}, fits, {.heads = heads, .kv_heads = kv_heads})[0];
 }
 
 ValueId Builder::attention(ValueId qkv, const AttentionOptions& options) {
   const tensor::Shape joined = shape(qkv);
   const std::int64_t H = options.heads, K = options.kv_heads == 0 ? H : options.kv_heads;
-  const bool session = options_.cached > 0;
   bool fits = joined.rank() == 3 && H > 0 && K > 0 && H % K == 0 &&
-              last_extent(joined) % (H + 2 * K) == 0 && (options.causal || !session);
+              last_extent(joined) % (H + 2 * K) == 0 && (options.causal || !is_decoding());
   if (options.lengths != kNone)
     fits = fits && shape(options.lengths).element_count() == options_.samples &&
            graph_[options.lengths].dtype == Dtype::i32;
   const std::int64_t D = fits ? last_extent(joined) / (H + 2 * K) : 1;
   const tensor::Shape out = with_last(joined, H * D);
-  const Attributes attributes{.heads = H, .kv_heads = options.kv_heads, .causal = options.causal};
-  if (!session)
+  Attributes attributes{.heads = H, .kv_heads = options.kv_heads, .causal = options.causal};
+  if (!is_decoding())
     return node(Op::attention, {qkv, options.lengths},
                 {out, {options_.samples, H, fits ? joined[1] : 1, 2}}, fits, attributes)[0];
-  std::vector<ValueId> cache;
+  const Decoding& decoding = options_.decoding;
+  std::vector<ValueId> in{qkv};
   for (const char* name : {"keys.", "values."}) {
-    cache.push_back(graph_.add({.name = name + std::to_string(graph_.caches.size() / 2),
-                                .shape = {options_.cached, K * D},
-                                .role = Role::cache}));
-    graph_.caches.push_back(cache.back());
+    in.push_back(graph_.add({.name = name + std::to_string(graph_.caches.size() / 2),
+                             .shape = {decoding.pages * decoding.page, K * D},
+                             .role = Role::cache}));
+    graph_.caches.push_back(in.back());
   }
-  return node(Op::attention_cached, {qkv, cache[0], cache[1]}, {out}, fits, attributes)[0];
+  in.insert(in.end(), {graph_.decoding.positions, graph_.decoding.texts, graph_.decoding.pages});
+  attributes.page = decoding.page;
+  return node(Op::attention_paged, std::move(in), {out}, fits, attributes)[0];
 }
 
 ValueId Builder::predicting(ValueId x) {
-  if (options_.cached == 0) return x;
-  return node(Op::last_row, {x}, {tensor::Shape{1, 1, last_extent(shape(x))}}, true)[0];
+  if (!is_decoding()) return x;
+  return node(Op::take_rows, {graph_.decoding.chosen, x},
+              {tensor::Shape{1, options_.decoding.chosen, last_extent(shape(x))}}, true)[0];
 }
 
 void Builder::predict(ValueId logits, ValueId targets) {
@@ -361,10 +393,10 @@ void Builder::predict(ValueId logits, ValueId targets) {
   graph_.logits = logits;
   graph_.targets = targets;
   const tensor::Shape rows = rows_of(shape(logits));
-  const bool session = options_.cached > 0;  // which predicts what nobody knows yet
-  const tensor::Shape wanted = session ? rows : shape(targets);
+  // Decoding predicts what nobody knows yet.
+  const tensor::Shape wanted = is_decoding() ? rows : shape(targets);
   if (!bad_operand_.empty()) return refuse("predict: " + std::exchange(bad_operand_, {}));
-  if (session) return;
+  if (is_decoding()) return;
   graph_.losses = node(
       Op::cross_entropy, {logits, targets}, {rows},
       graph_[targets].role == Role::input && rows.element_count() == wanted.element_count())[0];

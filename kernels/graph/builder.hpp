@@ -1,6 +1,6 @@
 // Writes a graph: a model's forward pass is a function that calls this once an operation, in the
 // order of the computation (gpt.cpp shows one). The same function gives the graph of training, of
-// evaluation and of a session that reads a text through a cache. Parameters lie in the flat vector
+// evaluation and of a decoder that reads texts through a cache. Parameters lie in the flat vector
 // in the order in which they are declared. Operands, types, shapes and numbers are checked; a wrong
 // one is a bug of the model's, and the first one's text is kept: see finish().
 #pragma once
@@ -40,13 +40,21 @@ struct Declared {
 
 class Builder {
  public:
+  // A pass that reads T positions more of some texts, one sample in all, through a cache in pages.
+  struct Decoding {
+    std::int64_t context = 0;  // positions that a text may have; 0: it is no such pass
+    std::int64_t texts = 1;    // S
+    std::int64_t page = 16;    // positions of a page
+    std::int64_t pages = 0;    // of the cache, for all texts
+    std::int64_t chosen = 1;   // of the T positions so many predict
+  };
   struct Options {
     std::int64_t samples = 1;    // B: in one slice
     std::int64_t positions = 1;  // T: read at once
-    std::int64_t cached = 0;     // in a session: positions that its cache holds; else 0
-    bool training = true;        // else what was measured in training is used, not measured
+    Decoding decoding = {};
+    bool training = true;  // else what was measured in training is used, not measured
   };
-  explicit Builder(Options options) : options_(options) {}
+  explicit Builder(Options options);
 
   std::int64_t samples() const { return options_.samples; }
   std::int64_t positions() const { return options_.positions; }
@@ -110,12 +118,12 @@ class Builder {
   struct AttentionOptions {
     std::int64_t heads = 1;     // H
     std::int64_t kv_heads = 0;  // K, divides H: heads of keys and values; 0: K = H
-    bool causal = true;         // false: positions see those after them; not in a session
+    bool causal = true;         // false: positions see those after them; not in decoding
     ValueId lengths = kNone;    // (B): first positions of each sample that are real; kNone: all
   };
-  // qkv (B, T, (H + 2*K)*D) -> (B, T, H*D); in a session against its cache
+  // qkv (B, T, (H + 2*K)*D) -> (B, T, H*D); in decoding against its cache
   ValueId attention(ValueId qkv, const AttentionOptions& options);
-  // x (B, T, C): all of it in training; in a session the last position, (1, 1, C)
+  // x (B, T, C): all of it in training; in a decoding pass the chosen positions, (1, chosen, C)
   ValueId predicting(ValueId x);
   // logits (..., V), targets, an input (-1: none for this row): ends the model. In a session the logits are
   // what it gives.
@@ -127,6 +135,7 @@ class Builder {
   Result<Graph> finish();
 
  private:
+  bool is_decoding() const { return options_.decoding.context > 0; }
   bool knows(ValueId value) const { return value < graph_.values.size(); }
   // Of an operand; one that is missing or of another graph is noted, and has none.
   tensor::Shape shape(ValueId operand);

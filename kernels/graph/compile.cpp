@@ -17,6 +17,12 @@ void set_precision(Graph& graph, Precision precision) {
       node.attributes.precision = precision;
 }
 
+void set_independent_rows(Graph& graph) {
+  for (Node& node : graph.nodes)
+    if (node.op == Op::linear || node.op == Op::linear_gelu)
+      node.attributes.independent_rows = true;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Executable>> compile(Graph graph, Purpose purpose, Passes passes) {
@@ -28,6 +34,7 @@ Result<std::shared_ptr<const Executable>> compile(Graph graph, Purpose purpose, 
   }
   if (passes.fuse) fuse(graph);
   set_precision(graph, passes.precision);
+  if (passes.independent_rows) set_independent_rows(graph);
   arrange_stages(graph);
   return std::make_shared<const Executable>(std::move(graph));
 }

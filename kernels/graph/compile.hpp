@@ -17,6 +17,8 @@ struct Passes {
   bool fuse = true;
   // Of the products that a linear layer and its gradients are: set on their nodes. All else is fp32.
   Precision precision = Precision::fp32;
+  // Of linear layers, in fp32: each row has the same bits whatever rows stand beside it.
+  bool independent_rows = false;
 };
 
 // Fails with: what differentiate() fails with.

@@ -91,7 +91,6 @@ Result<void> Executable::run_node(std::size_t at, ops::Backend& backend, tensor:
                               .out_values = out,
                               .in_data = in_data,
                               .out_data = out_data,
-                              .position = places.position,
                               .packed = places.packed});
 }
 

@@ -19,7 +19,6 @@ struct Places {
   const float* constants = nullptr;  // graph().constant_count elements
   float* gradient = nullptr;         // of the backward stage's range alone: made_final
   std::span<float* const> caches = {};
-  std::int64_t position = 0;
   PackedOperands* packed = nullptr;  // null: nothing is
 };
 

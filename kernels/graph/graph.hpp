@@ -23,7 +23,7 @@ enum class Role : std::uint8_t {
   input,      // given at each run: tokens, targets, pixels
   parameter,  // part of the flat parameter vector; one that is not differentiable is a buffer
   constant,   // the same in every run: the graph carries its contents
-  cache,      // lives from run to run: a session's keys and values
+  cache,      // lives from run to run: keys and values of texts
   interim,    // made and used within a run
   gradient    // of a parameter: lies where the parameter lies, in the flat gradient; of a buffer:
               // what a slice has measured, as a sum over its samples
@@ -56,19 +56,22 @@ struct Attributes {
   float epsilon = 0;                     // of a normalisation
   std::int64_t samples = 0, rows = 0;    // of a slice, of what is normalised: statistics
   ops::GeluForm form = ops::GeluForm::tanh;
+  std::int64_t page = 0;                  // positions of a page of a cache
   Precision precision = Precision::fp32;  // of products: linear's three, attention's
+  bool independent_rows = false;          // of linear: see ops::MatmulArgs
   bool operator==(const Attributes&) const = default;
 };
 
 enum class Op : std::uint8_t {
-  embedding,           // tokens, token table, [position table, segments, segment table] -> x
+  embedding,           // tokens, token table, [position table, segments, segment table,
+                       // positions] -> x
   layernorm,           // x, weight, bias -> y, mean, rstd
   linear,              // x, weight, [bias] -> y = x weight^T + bias
   gelu,                // x -> y
   attention,           // joined projection, [lengths] -> out, statistics
-  attention_cached,    // joined projection, keys, values -> out
+  attention_paged,     // joined projection, keys, values, positions, texts, pages -> out
   add,                 // a, b -> a + b
-  last_row,            // x -> its last row
+  take_rows,           // row numbers, x -> these rows of x
   cross_entropy,       // logits, targets -> losses
   embedding_backward,  // tokens, dx, [dtoken, segments] -> dtoken (the given one added),
                        // [dposition, dsegment]
@@ -87,7 +90,7 @@ enum class Op : std::uint8_t {
   rmsnorm_backward,        // dy, x, weight, rstd, [dx] -> dx (the given one added), dweight
   swiglu,                  // x -> y, half as wide
   swiglu_backward,         // dy, x -> dx
-  rotary,                  // x, angles -> x with its query and key heads turned
+  rotary,                  // x, angles, [positions] -> x with its query and key heads turned
   relu,                    // x -> y
   relu_backward,           // dy, y -> dx
   tanh,                    // x -> y
@@ -113,6 +116,12 @@ struct Node {
   std::size_t stage = 0;  // where the run may pause: nodes of one stage run together
 };
 
+// Inputs of a decoding pass (Builder::Options::decoding): where each row stands, in which of the
+// texts, the pages of these, and the rows that predict.
+struct DecodingInputs {
+  ValueId positions = kNone, texts = kNone, pages = kNone, chosen = kNone;
+};
+
 // A value that whoever runs the graph places on the device once, beside the parameters.
 struct Constant {
   ValueId value = kNone;
@@ -132,6 +141,7 @@ struct Graph {
   std::vector<Constant> constants;
   std::size_t constant_count = 0;  // elements of all of them, gaps included
   std::vector<ValueId> inputs, parameters, caches;
+  DecodingInputs decoding;
   ValueId losses = kNone;  // (rows): what cross-entropy gives, one a predicted token
   ValueId logits = kNone, targets = kNone;  // (rows, V), (rows); targets are an input
 

@@ -14,10 +14,10 @@ Result<void> run_embedding(const Call& call) {
                             {.tokens = call.tokens(0),
                              .token_table = call.in(1),
                              .position_table = call.in(2),
-                             .first = call.position,
                              .x = call.out(0),
                              .segments = call.tokens(3),
-                             .segment_table = call.in(4)});
+                             .segment_table = call.in(4),
+                             .positions = call.tokens(5)});
 }
 
 void embedding_gradient(Gradients& gradients, const Node& node) {
@@ -97,7 +97,8 @@ Result<ops::MatmulArgs> linear_product(const Call& call) {
                          .transpose_b = true,
                          .bias = call.in(2),
                          .precision = call.attributes.precision,
-                         .packed_b = *packed};
+                         .packed_b = *packed,
+                         .independent_rows = call.attributes.independent_rows};
 }
 
 Result<void> run_linear(const Call& call) {
@@ -243,21 +244,24 @@ Result<void> run_attention_backward(const Call& call) {
                                       .precision = call.attributes.precision});
 }
 
-std::size_t attention_cached_bytes(const Graph& graph, const Node& node) {
-  const std::int64_t most = graph[node.in[1]].shape[0];
+std::size_t attention_paged_bytes(const Graph& graph, const Node& node) {
+  const std::int64_t most = graph[node.in[5]].shape[1] * node.attributes.page;
   return static_cast<std::size_t>(ops::padded_row(most)) * sizeof(float);
 }
 
-Result<void> run_attention_cached(const Call& call) {
+Result<void> run_attention_paged(const Call& call) {
   const tensor::ConstTensor qkv = call.in(0);
-  return call.ops.attention_cached(call.stream, call.workspace,
-                                   {.qkv = as_rows(qkv, qkv.shape[qkv.shape.rank() - 1]),
-                                    .heads = call.attributes.heads,
-                                    .kv_heads = call.attributes.kv_heads,
-                                    .position = call.position,
-                                    .keys = call.state(1),
-                                    .values = call.state(2),
-                                    .out = call.out(0)});
+  return call.ops.attention_paged(call.stream, call.workspace,
+                                  {.qkv = as_rows(qkv, qkv.shape[qkv.shape.rank() - 1]),
+                                   .heads = call.attributes.heads,
+                                   .kv_heads = call.attributes.kv_heads,
+                                   .positions = call.tokens(3),
+                                   .texts = call.tokens(4),
+                                   .pages = call.tokens(5),
+                                   .page = call.attributes.page,
+                                   .keys = call.state(1),
+                                   .values = call.state(2),
+                                   .out = call.out(0)});
 }
 
 Result<void> run_add(const Call& call) {
@@ -270,11 +274,14 @@ void add_gradient(Gradients& gradients, const Node& node) {
     if (gradients.wanted(operand)) gradients.give(operand, gradients.of(node.out[0]));
 }
 
-Result<void> run_last_row(const Call& call) {
-  const tensor::ConstTensor x = call.in(0);
-  const auto count = static_cast<std::size_t>(call.out(0).element_count());
-  return call.backend.copy(call.stream, x.data + x.element_count() - call.out(0).element_count(),
-                           call.out(0).data, count * sizeof(float));
+// As from a table of embeddings.
+Result<void> run_take_rows(const Call& call) {
+  const tensor::ConstTensor x = call.in(1);
+  return call.ops.embedding(call.stream, call.workspace,
+                            {.tokens = call.tokens(0),
+                             .token_table = as_rows(x, x.shape[x.shape.rank() - 1]),
+                             .position_table = {},
+                             .x = call.out(0)});
 }
 
 Result<void> run_cross_entropy(const Call& call) {
@@ -305,10 +312,6 @@ Result<void> run_cross_entropy_backward(const Call& call) {
                                  .dlogits = call.out(0)});
 }
 
-bool on_any(const Operations&) {
-  return true;
-}
-
 using O = Operations;
 // In the order of `Op`; rows of other files are made there.
 const OpRow kRows[] = {
@@ -330,15 +333,22 @@ const OpRow kRows[] = {
      attention_gradient,
      {},
      attention_bytes},
-    {"attention_cached",
-     costs::attention_cached,
-     is_on<&O::attention_cached>,
-     run_attention_cached,
+    {"attention_paged",
+     costs::attention_paged,
+     is_on<&O::attention_paged>,
+     run_attention_paged,
      nullptr,
      {},
-     attention_cached_bytes},
+     attention_paged_bytes},
     {"add", costs::each_result<1>, is_on<&O::add>, run_add, add_gradient, {{0, 1}, {0, 0}}},
-    {"last_row", costs::none, on_any, run_last_row, nullptr, {}, nullptr, costs::last_row_bytes},
+    {"take_rows",
+     costs::none,
+     is_on<&O::embedding>,
+     run_take_rows,
+     nullptr,
+     {},
+     nullptr,
+     costs::take_rows_bytes},
     {"cross_entropy", costs::each_operand<4>, is_on<&O::cross_entropy>, run_cross_entropy,
      cross_entropy_gradient},
     {"embedding_backward",

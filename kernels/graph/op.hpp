@@ -34,7 +34,6 @@ struct Call {
   const Attributes& attributes;
   std::span<const Value*const> in_values, out_values;
   std::span<void*const> in_data, out_data;  // null where an operand is absent
-  std::int64_t position = 0;                // of the first token, in a session
   PackedOperands* packed = nullptr;
 
   bool has(std::size_t operand) const { return in_data[operand] != nullptr; }

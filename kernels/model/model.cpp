@@ -1,5 +1,7 @@
 #include "kernels/model/model.hpp"
 
+#include "kernels/model/decoder.hpp"
+
 namespace gpunode::model {
 
 std::size_t trained_count(const std::vector<ParameterSpec>& parameters) {
@@ -21,6 +23,10 @@ Result<LossSum> Program::forward(int, std::size_t, std::size_t, std::span<const 
 
 Result<void> Program::scores(int, const Sample&, std::span<float>) {
   return {ErrorCode::unsupported, "the model tells no scores"};
+}
+
+Result<std::unique_ptr<Decoder>> Program::decoder(const DecoderOptions&) {
+  return std::unique_ptr<Decoder>();
 }
 
 Result<void> Program::load_part(std::span<const float>, ElementRange) {

@@ -3,7 +3,7 @@
 //   Model    a pure description: shapes, initial values, sizes. Immutable once shared, any thread.
 //   Program  a model made ready on one device. One owner loads weights once a step; then up to
 //            `workers` threads compute slices at the same time, one worker each.
-//   Session  one text being continued, with its own key/value cache.
+//   Session  one text being continued, with its own key/value cache; many at once: decoder.hpp.
 // All parameters together are one flat fp32 vector: the concatenation of parameters() in order.
 // Gradients and optimizer state have the same layout, so nothing above here knows layers. Parameters
 // and gradients are spans of the memory of the backend's device: host memory where that is the CPU
@@ -32,6 +32,9 @@ class Event;
 }
 
 namespace gpunode::model {
+
+class Decoder;
+struct DecoderOptions;
 
 // Key/value settings of a model, as they stand in a job file and in a checkpoint's manifest.
 using Settings = std::map<std::string, std::string>;
@@ -159,6 +162,9 @@ class Program {
   // A text to be continued with the weights loaded now; load() leaves it undefined until reset().
   // Fails with: out_of_memory; unsupported for models that do not generate.
   virtual Result<std::unique_ptr<Session>> session() = 0;
+  // Many texts at once (decoder.hpp), with the weights loaded now, as above. Null (as here): there is
+  // one session for each. Fails with: what session() fails with.
+  virtual Result<std::unique_ptr<Decoder>> decoder(const DecoderOptions& options);
 };
 
 class Model {

@@ -5,6 +5,7 @@
 #include <new>
 #include <set>
 
+#include "kernels/model/decoder.hpp"
 #include "runtime/base/thrown_error.hpp"
 
 namespace gpunode::model {
@@ -114,6 +115,13 @@ Result<std::unique_ptr<Program>> make_program(const Model& model, ops::Backend& 
 Result<std::unique_ptr<Session>> make_session(Program& program) {
   return guarded("Program::session",
                  [&] { return present(program.session(), "Program::session"); });
+}
+
+Result<std::unique_ptr<Decoder>> make_decoder(const Model& model, Program& program,
+                                              const DecoderOptions& options) {
+  auto own = guarded("Program::decoder", [&] { return program.decoder(options); });
+  if (!own || *own) return own;
+  return sessions_as_decoder(program, model.vocabulary(), options);
 }
 
 namespace {

@@ -23,11 +23,14 @@ auto guarded(std::string_view who, Call&& call) -> decltype(call()) {
   }
 }
 
-// Model::program and Program::session, whose success is never null. Fail with: what these fail
-// with; internal (null, or thrown).
+// Model::program, Program::session and Program::decoder, or one made of sessions; their success is
+// never null. Fail with: what these fail with; internal (null, or thrown).
 Result<std::unique_ptr<Program>> make_program(const Model& model, ops::Backend& backend,
                                               int workers);
 Result<std::unique_ptr<Session>> make_session(Program& program);
+// `model`: the program's.
+Result<std::unique_ptr<Decoder>> make_decoder(const Model& model, Program& program,
+                                              const DecoderOptions& options);
 
 // What a program told of these samples, if it can be: the predicted tokens that count are none too
 // many, and of those that were right there are no more. A loss may be anything: a model that

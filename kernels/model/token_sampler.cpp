@@ -114,41 +114,4 @@ Token TokenSampler::choose(std::span<const float> logits) {
   return token;
 }
 
-Generator::Generator(std::unique_ptr<Session> session, std::size_t vocabulary,
-                     SamplingOptions options)
-    : session_(std::move(session)), sampler_(options), logits_(vocabulary) {}
-
-Result<void> Generator::feed(std::span<const Token> tokens) {
-  if (tokens.size() > session_->capacity() - session_->position()) {
-    // Full: start anew with the newer half, the coming tokens included.
-    window_.insert(window_.end(), tokens.begin(), tokens.end());
-    const std::size_t keep = std::max<std::size_t>(1, session_->capacity() / 2);
-    window_.erase(window_.begin(),
-                  window_.end() - static_cast<std::ptrdiff_t>(std::min(keep, window_.size())));
-    session_->reset();
-    return session_->append(window_, logits_);
-  }
-  window_.insert(window_.end(), tokens.begin(), tokens.end());
-  return session_->append(tokens, logits_);
-}
-
-Result<void> Generator::prompt(std::span<const Token> tokens) {
-  static constexpr Token kNewline[] = {'\n'};
-  if (tokens.empty()) tokens = kNewline;
-  sampler_.read(tokens);
-  tokens = tokens.last(std::min(tokens.size(), session_->capacity()));
-  session_->reset();
-  window_.clear();
-  auto done = feed(tokens);
-  ready_ = done.has_value();
-  return done;
-}
-
-Result<Token> Generator::next() {
-  if (!ready_) return {ErrorCode::wrong_state, "a text needs a prompt first"};
-  const Token token = sampler_.choose(logits_);
-  if (auto done = feed(std::span(&token, 1)); !done) return done.error();
-  return token;
-}
-
 }  // namespace gpunode::model

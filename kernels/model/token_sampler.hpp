@@ -1,7 +1,7 @@
-// Chooses the next token from a model's scores, and continues a text with it. The choice is a
-// function of (seed, number of the draw, scores, tokens so far), so a request repeated elsewhere gives
-// the same text. Owned by whoever generates; no threads. Costs a pass over the scores, and a sort of
-// those that may be chosen only where the options ask for it.
+// Chooses the next token from a model's scores. The choice is a function of (seed, number of the draw,
+// scores, tokens so far), so a request repeated elsewhere gives the same text. Owned by whoever
+// generates; no threads. Costs a pass over the scores, and a sort of those that may be chosen only where
+// the options ask for it.
 // Sources: Holtzman et al., "The Curious Case of Neural Text Degeneration", 2020 (top_p); Nguyen et
 // al., "Min-p Sampling", 2024; Keskar et al., "CTRL", 2019 (repetition); OpenAI's API reference
 // (presence and frequency). In the order that transformers applies them in.
@@ -57,26 +57,6 @@ class TokenSampler {
   std::vector<bool> seen_;                 // in the prompt or chosen
   std::vector<float> scores_;
   std::vector<Candidate> candidates_;
-};
-
-// A text being continued beyond the session's capacity: when it is full, the newer half is read
-// again and the text goes on.
-class Generator {
- public:
-  Generator(std::unique_ptr<Session> session, std::size_t vocabulary, SamplingOptions options);
-  // Reads the prompt; of a long one, its end. An empty one counts as a newline.
-  // Fails with: what Session::append fails with.
-  Result<void> prompt(std::span<const Token> tokens);
-  // The next token. Fails with: wrong_state before prompt(), what Session::append fails with.
-  Result<Token> next();
-
- private:
-  Result<void> feed(std::span<const Token> tokens);
-  std::unique_ptr<Session> session_;
-  TokenSampler sampler_;
-  std::vector<float> logits_;
-  std::vector<Token> window_;  // the tokens that the session holds
-  bool ready_ = false;
 };
 
 }  // namespace gpunode::model

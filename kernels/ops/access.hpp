@@ -37,7 +37,7 @@ inline constexpr bool kTakesWorkspace<AttentionArgs> = true;
 template <>
 inline constexpr bool kTakesWorkspace<AttentionBackwardArgs> = true;
 template <>
-inline constexpr bool kTakesWorkspace<AttentionCachedArgs> = true;
+inline constexpr bool kTakesWorkspace<AttentionPagedArgs> = true;
 template <>
 inline constexpr bool kTakesWorkspace<Conv2dArgs> = true;
 template <>
@@ -167,17 +167,13 @@ void visit(AttentionBackwardArgs& args, Each&& each) {
 }
 
 template <class Each>
-void visit(AttentionCachedArgs& args, Each&& each) {
+void visit(AttentionPagedArgs& args, Each&& each) {
   detail::whole(each, "qkv", args.qkv, Use::read);
-  const auto cache = [&](std::string_view name, tensor::Tensor& table) {
-    const auto row =
-        static_cast<std::size_t>(table.element_count() / table.shape[0]) * sizeof(float);
-    const std::size_t known = static_cast<std::size_t>(args.position) * row;
-    const std::size_t fresh = static_cast<std::size_t>(args.qkv.shape[0]) * row;
-    each(name, table.data, {Part{0, known, Use::read}, Part{known, fresh, Use::write}});
-  };
-  cache("keys", args.keys);
-  cache("values", args.values);
+  detail::whole(each, "positions", args.positions, Use::read);
+  detail::whole(each, "texts", args.texts, Use::read);
+  detail::whole(each, "pages", args.pages, Use::read);
+  detail::whole(each, "keys", args.keys, Use::update);
+  detail::whole(each, "values", args.values, Use::update);
   detail::whole(each, "out", args.out, Use::write);
 }
 
@@ -185,9 +181,10 @@ template <class Each>
 void visit(EmbeddingArgs& args, Each&& each) {
   detail::whole(each, "tokens", args.tokens, Use::read);
   detail::whole(each, "token_table", args.token_table, Use::read);
+  detail::if_given(each, "positions", args.positions, Use::read);
   if (args.position_table)
-    detail::rows(each, "position_table", args.position_table, args.first, args.tokens.shape[1],
-                 Use::read);
+    detail::rows(each, "position_table", args.position_table, 0,
+                 args.positions ? args.position_table.shape[0] : args.tokens.shape[1], Use::read);
   detail::whole(each, "x", args.x, Use::write);
   detail::if_given(each, "segments", args.segments, Use::read);
   detail::if_given(each, "segment_table", args.segment_table, Use::read);
@@ -276,7 +273,9 @@ void visit(SwigluBackwardArgs& args, Each&& each) {
 
 template <class Each>
 void visit(RotaryArgs& args, Each&& each) {
-  detail::rows(each, "angles", args.angles, args.first, args.x.shape[1], Use::read);
+  detail::if_given(each, "positions", args.positions, Use::read);
+  detail::rows(each, "angles", args.angles, 0,
+               args.positions ? args.angles.shape[0] : args.x.shape[1], Use::read);
   detail::whole(each, "x", args.x, Use::update);
 }
 

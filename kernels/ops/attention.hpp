@@ -70,15 +70,24 @@ struct AttentionBackwardArgs {
   Precision precision = Precision::fp32;
 };
 
-// New positions against a cache: what a session does when it reads more tokens. Causal.
-// Workspace: padded_row(position + T) values.
-struct AttentionCachedArgs {
-  tensor::ConstTensor qkv;    // (T, (H + 2*K)*D): the new positions, the first is `position`
-  std::int64_t heads = 1;     // H
-  std::int64_t kv_heads = 0;  // K, as above
-  std::int64_t position = 0;
-  tensor::Tensor keys, values;  // (L, K*D): rows before `position` are read, the new ones written
-  tensor::Tensor out;           // (T, H*D)
+// New positions of several texts against a cache in pages: what a decoder does when it reads more of
+// them. Causal. A text's position p lies in row pages[text][p / page] * page + p % page of the cache.
+// First the new positions' keys and values are written there, then each sees those of its text up to
+// itself; its bits follow from these alone, not from what else is read in the same call. Rows of the
+// same text have different positions; texts may share pages that none of the rows is written to.
+// Workspace: padded_row(P*page) values.
+// Source of the pages: Kwon et al., "Efficient Memory Management for Large Language Model Serving
+// with PagedAttention", 2023.
+struct AttentionPagedArgs {
+  tensor::ConstTensor qkv;        // (R, (H + 2*K)*D)
+  std::int64_t heads = 1;         // H
+  std::int64_t kv_heads = 0;      // K, as above
+  tensor::TokenTensor positions;  // (R), each in [0, P*page)
+  tensor::TokenTensor texts;      // (R), each in [0, S)
+  tensor::TokenTensor pages;      // (S, P), each in [0, L / page) as far as the text has positions
+  std::int64_t page = 16;         // positions of a page
+  tensor::Tensor keys, values;    // (L, K*D)
+  tensor::Tensor out;             // (R, H*D)
 };
 
 }  // namespace gpunode::ops

@@ -46,7 +46,7 @@ struct Operations {
   Operation<GeluBackwardArgs>* gelu_backward = nullptr;
   Operation<AttentionArgs>* attention = nullptr;
   Operation<AttentionBackwardArgs>* attention_backward = nullptr;
-  Operation<AttentionCachedArgs>* attention_cached = nullptr;
+  Operation<AttentionPagedArgs>* attention_paged = nullptr;
   Operation<EmbeddingArgs>* embedding = nullptr;
   Operation<EmbeddingBackwardArgs>* embedding_backward = nullptr;
   Operation<CrossEntropyArgs>* cross_entropy = nullptr;

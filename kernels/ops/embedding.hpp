@@ -1,5 +1,5 @@
 // Rows of two or three tables, chosen by token, position and (for BERT) kind of segment:
-//   x[b, t] = token_table[token[b, t]] [+ position_table[first + t]] [+ segment_table[segment[b, t]]]
+//   x[b, t] = token_table[token[b, t]] [+ position_table[position[b, t]]] [+ segment_table[segment[b, t]]]
 #pragma once
 
 #include "kernels/ops/operation.hpp"
@@ -9,11 +9,11 @@ namespace gpunode::ops {
 struct EmbeddingArgs {
   tensor::TokenTensor tokens;              // (B, T), each in [0, V)
   tensor::ConstTensor token_table;         // (V, C)
-  tensor::ConstTensor position_table;      // (L, C), L >= first + T; absent if null
-  std::int64_t first = 0;                  // position of the first token of each row
+  tensor::ConstTensor position_table;      // (L, C); absent if null
   tensor::Tensor x;                        // (B, T, C)
   tensor::TokenTensor segments = {};       // (B, T), each in [0, S); absent if null
   tensor::ConstTensor segment_table = {};  // (S, C); absent where segments is
+  tensor::TokenTensor positions = {};      // (B, T), each in [0, L); absent: t, L >= T
 };
 
 struct EmbeddingBackwardArgs {

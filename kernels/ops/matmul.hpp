@@ -1,7 +1,8 @@
 // Matrix product, the op in which nearly all time goes.
 //   c = op(a) x op(b) [+ bias on every row] [+ c], or GELU of it
 // op(a) is (M, K), op(b) is (K, N), c is (M, N), all row-major and dense; op transposes if asked.
-// Each element of c is computed by one thread in an order that follows from (M, N, K) alone.
+// Each element of c is computed by one thread in an order that follows from (M, N, K) alone, or from
+// K alone where rows are independent.
 //
 // In bf16 each element of a and b is rounded to bfloat16, to nearest, ties to even; products of
 // them are exact in float32 and are summed there. Magnitudes below 2^-126 may count as zero. The
@@ -37,6 +38,12 @@ struct MatmulArgs {
   // kept where `before` is given, for the backward pass.
   std::optional<GeluForm> gelu = {};
   tensor::Tensor before = {};  // (M, N); absent if null
+  // Each row of c has the same bits whatever M is and whichever rows stand beside it: a batch never
+  // changes an answer. For weights as they lie (transpose_b), not transpose_a, not accumulate, fp32;
+  // bias and GELU as ever. The sum's order follows from K alone. On a CPU it has the same bits with
+  // each instruction set and number of threads, and all threads of the backend share it, so it is the
+  // product for answering; on a GPU it is our own kernel, not the library's, and slower.
+  bool independent_rows = false;
 };
 
 // The right factor of products in bf16 made ready once, for any number of them: rounded, and in the

@@ -18,7 +18,7 @@ void for_each_operation(Each&& each) {
   GPUNODE_ENTRY(gelu_backward);
   GPUNODE_ENTRY(attention);
   GPUNODE_ENTRY(attention_backward);
-  GPUNODE_ENTRY(attention_cached);
+  GPUNODE_ENTRY(attention_paged);
   GPUNODE_ENTRY(embedding);
   GPUNODE_ENTRY(embedding_backward);
   GPUNODE_ENTRY(cross_entropy);

@@ -12,12 +12,12 @@
 namespace gpunode::ops {
 
 struct RotaryArgs {
-  tensor::ConstTensor angles;  // (L, D/2, 2): cosine and sine; L >= first + T
-  tensor::Tensor x;            // (B, T, (H + 2*K) * D): in place, the first H + K heads
-  std::int64_t heads = 0;      // H: of queries
-  std::int64_t key_heads = 0;  // K: of keys, and of values, which stay as they are
-  std::int64_t first = 0;      // position of the first token of each row
-  bool inverse = false;        // turn the other way
+  tensor::ConstTensor angles;          // (L, D/2, 2): cosine and sine
+  tensor::Tensor x;                    // (B, T, (H + 2*K) * D): in place, the first H + K heads
+  std::int64_t heads = 0;              // H: of queries
+  std::int64_t key_heads = 0;          // K: of keys, and of values, which stay as they are
+  bool inverse = false;                // turn the other way
+  tensor::TokenTensor positions = {};  // (B, T), each in [0, L); absent: t, L >= T
 };
 
 struct RotaryShape {

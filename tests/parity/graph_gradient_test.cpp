@@ -280,7 +280,7 @@ TEST(GraphGradient, OfGivenStatisticsIsRefusedByName) {
 }
 
 // Rotary positions and their table, in training's graph and in those of a session.
-TEST(GraphSession, TurnsByPositionsInItsCache) {
+TEST(GraphDecoder, TurnsByPositionsInItsCache) {
   const SmallModel model({.forward =
                               [](Builder& g, const Inputs& in) {
                                 const auto weight = [&](const char* name, std::int64_t rows,

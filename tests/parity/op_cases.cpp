@@ -114,6 +114,74 @@ void add_gelu(std::vector<Case>& table, std::int64_t count) {
   table.push_back(std::move(one));
 }
 
+// Two texts through a cache whose pages of four positions lie backwards: a first part of both in one
+// call, then the rest one position at a time. The rows are in the order of the calls.
+void add_attention_paged(std::vector<Case>& table, const AttentionShape& s) {
+  constexpr std::int64_t kPage = 4, kTexts = 2;
+  const std::int64_t row = s.kv_heads() * s.depth, pages = (s.length + kPage - 1) / kPage;
+  const std::int64_t cached = kTexts * pages * kPage, rows = kTexts * s.length;
+  std::vector<std::int64_t> counts;  // of rows, by call
+  std::vector<std::int32_t> positions, texts;
+  for (std::int64_t at = 0, count = s.length / 2 + 1; at < s.length; at += count, count = 1) {
+    counts.push_back(kTexts * count);
+    for (std::int64_t i = 0; i < kTexts * count; ++i) {
+      texts.push_back(static_cast<std::int32_t>(i / count));
+      positions.push_back(static_cast<std::int32_t>(at + i % count));
+    }
+  }
+  Case one;
+  one.name = "attention_paged " + s.text();
+  one.operation = "attention_paged";
+  one.inputs = {numbers(1, rows * s.joined(), 2)};
+  one.output_sizes = {static_cast<std::size_t>(rows * s.channels()),
+                      static_cast<std::size_t>(cached * row),
+                      static_cast<std::size_t>(cached * row)};
+  one.tokens = positions;
+  one.tokens.insert(one.tokens.end(), texts.begin(), texts.end());
+  for (std::int64_t page = kTexts * pages; page-- > 0;)
+    one.tokens.push_back(static_cast<std::int32_t>(page));
+  one.run = [=](Run& run) -> Result<void> {
+    std::int64_t first = 0;
+    for (const std::int64_t count : counts) {
+      auto done = run.ops.attention_paged(
+          run.stream, run.workspace,
+          {.qkv = {run.in[0] + first * s.joined(), {count, s.joined()}},
+           .heads = s.heads,
+           .kv_heads = s.kv_heads(),
+           .positions = {run.tokens + first, {count}},
+           .texts = {run.tokens + rows + first, {count}},
+           .pages = {run.tokens + 2 * rows, {kTexts, pages}},
+           .page = kPage,
+           .keys = {run.out[1], {cached, row}},
+           .values = {run.out[2], {cached, row}},
+           .out = {run.out[0] + first * s.channels(), {count, s.channels()}}});
+      if (!done) return done;
+      first += count;
+    }
+    return {};
+  };
+  const Vector64 cache(one.output_sizes[1], std::nan(""));
+  one.reference = [=](const std::vector<Vector64>& in) {
+    Vector64 out(static_cast<std::size_t>(rows * s.channels()));
+    for (std::int32_t text = 0; text < kTexts; ++text) {
+      Vector64 joined;
+      std::vector<std::size_t> places;  // a text's rows come in the order of its positions
+      for (std::size_t r = 0; r < texts.size(); ++r) {
+        if (texts[r] != text) continue;
+        const auto from = in[0].begin() + static_cast<std::ptrdiff_t>(r) * s.joined();
+        joined.insert(joined.end(), from, from + s.joined());
+        places.push_back(r);
+      }
+      const Vector64 alone = reference_attention(s, joined)[0];
+      for (std::size_t i = 0; i < places.size(); ++i)
+        std::copy_n(alone.begin() + static_cast<std::ptrdiff_t>(i) * s.channels(), s.channels(),
+                    out.begin() + static_cast<std::ptrdiff_t>(places[i]) * s.channels());
+    }
+    return std::vector<Vector64>{out, cache, cache};
+  };
+  table.push_back(std::move(one));
+}
+
 void add_attention(std::vector<Case>& table, const AttentionShape& s) {
   Case one;
   one.name = "attention " + s.text();
@@ -136,32 +204,7 @@ void add_attention(std::vector<Case>& table, const AttentionShape& s) {
   table.push_back(one);
   if (s.samples != 1 || !s.causal) return;
 
-  // The same through a cache: a first part, then the rest one position at a time.
-  const std::int64_t row = s.kv_heads() * s.depth;
-  one.name = "attention_cached " + s.text();
-  one.operation = "attention_cached";
-  one.output_sizes[1] = static_cast<std::size_t>(s.length * row);
-  one.output_sizes.push_back(one.output_sizes[1]);
-  one.run = [s, row](Run& run) -> Result<void> {
-    for (std::int64_t at = 0, count = s.length / 2 + 1; at < s.length; at += count, count = 1) {
-      auto done = run.ops.attention_cached(
-          run.stream, run.workspace,
-          {.qkv = {run.in[0] + at * s.joined(), {count, s.joined()}},
-           .heads = s.heads,
-           .kv_heads = s.kv_heads(),
-           .position = at,
-           .keys = {run.out[1], {s.length, row}},
-           .values = {run.out[2], {s.length, row}},
-           .out = {run.out[0] + at * s.channels(), {count, s.channels()}}});
-      if (!done) return done;
-    }
-    return {};
-  };
-  const Vector64 cache(one.output_sizes[1], std::nan(""));
-  one.reference = [s, cache](const std::vector<Vector64>& in) {
-    return std::vector<Vector64>{reference_attention(s, in[0])[0], cache, cache};
-  };
-  table.push_back(std::move(one));
+  add_attention_paged(table, s);
 }
 
 void add_cross_entropy(std::vector<Case>& table, std::int64_t rows, std::int64_t columns) {
@@ -254,29 +297,35 @@ void add_sums(std::vector<Case>& table, std::int64_t rows, std::int64_t columns)
 
 void add_embedding(std::vector<Case>& table, std::int64_t samples, std::int64_t positions,
                    std::int64_t channels) {
-  constexpr std::int64_t kVocabulary = 11, kFirst = 2;
+  constexpr std::int64_t kVocabulary = 11, kMore = 2;  // positions that the table has beyond T
   Case one;
   one.name = "embedding " + shape_text({samples, positions, channels});
   one.operation = "embedding";
-  one.inputs = {numbers(1, kVocabulary * channels), numbers(2, (kFirst + positions) * channels)};
+  one.inputs = {numbers(1, kVocabulary * channels), numbers(2, (kMore + positions) * channels)};
   one.output_sizes = {static_cast<std::size_t>(samples * positions * channels)};
   const auto tokens = token_numbers(3, samples * positions, kVocabulary);
+  const auto places = token_numbers(4, samples * positions, kMore + positions);
+  const bool placed = samples % 2 == 0;  // positions are given, or each row's number
   one.tokens = tokens;
+  if (placed) one.tokens.insert(one.tokens.end(), places.begin(), places.end());
   one.run = [=](Run& run) {
-    return run.ops.embedding(run.stream, run.workspace,
-                             {.tokens = {run.tokens, {samples, positions}},
-                              .token_table = {run.in[0], {kVocabulary, channels}},
-                              .position_table = {run.in[1], {kFirst + positions, channels}},
-                              .first = kFirst,
-                              .x = {run.out[0], {samples, positions, channels}}});
+    return run.ops.embedding(
+        run.stream, run.workspace,
+        {.tokens = {run.tokens, {samples, positions}},
+         .token_table = {run.in[0], {kVocabulary, channels}},
+         .position_table = {run.in[1], {kMore + positions, channels}},
+         .x = {run.out[0], {samples, positions, channels}},
+         .positions = {placed ? run.tokens + samples * positions : nullptr, {samples, positions}}});
   };
   one.reference = [=](const std::vector<Vector64>& in) {
     Vector64 x;
-    for (std::size_t place = 0; place < tokens.size(); ++place)
+    for (std::size_t place = 0; place < tokens.size(); ++place) {
+      const std::int64_t position =
+          placed ? places[place] : static_cast<std::int64_t>(place) % positions;
       for (std::int64_t c = 0; c < channels; ++c)
         x.push_back(in[0][static_cast<std::size_t>(tokens[place] * channels + c)] +
-                    in[1][static_cast<std::size_t>(
-                        (kFirst + static_cast<std::int64_t>(place) % positions) * channels + c)]);
+                    in[1][static_cast<std::size_t>(position * channels + c)]);
+    }
     return std::vector<Vector64>{x};
   };
   table.push_back(std::move(one));

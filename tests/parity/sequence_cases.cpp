@@ -123,6 +123,10 @@ void add_swiglu(std::vector<Case>& table, std::int64_t rows, std::int64_t width)
 
 struct RotaryCase {
   std::int64_t samples, length, heads, key_heads, depth, first;
+  // Given where they do not begin at 0: then every row has one of its own.
+  std::int64_t position(std::int64_t row) const {
+    return first == 0 ? row % length : first + (3 * row + row / length) % length;
+  }
   std::int64_t width() const { return (heads + 2 * key_heads) * depth; }
 };
 constexpr double kTheta = 500;
@@ -132,7 +136,7 @@ Vector64 reference_rotary(const RotaryCase& s, Vector64 x) {
   for (std::int64_t row = 0; row < s.samples * s.length; ++row)
     for (std::int64_t head = 0; head < s.heads + s.key_heads; ++head)
       for (std::int64_t i = 0; i < s.depth / 2; ++i) {
-        const auto position = static_cast<double>(s.first + row % s.length);
+        const auto position = static_cast<double>(s.position(row));
         const double angle = position * std::pow(kTheta, -2.0 * static_cast<double>(i) /
                                                              static_cast<double>(s.depth));
         double& a = x[size_of(row * s.width() + head * s.depth + i)];
@@ -157,18 +161,22 @@ void add_rotary(std::vector<Case>& table, const RotaryCase& s) {
                   Vector(size_of(count))};
     one.output_sizes = {size_of(count)};
     one.tolerance = 1e-6;
+    if (s.first > 0)
+      for (std::int64_t row = 0; row < s.samples * s.length; ++row)
+        one.tokens.push_back(static_cast<std::int32_t>(s.position(row)));
     one.run = [=](Run& run) -> Result<void> {
       const tensor::Tensor x{run.out[0], {s.samples, s.length, s.width()}};
       auto copied = run.ops.add(run.stream, run.workspace,
                                 {.a = {run.in[0], x.shape}, .b = {run.in[2], x.shape}, .out = x});
       if (!copied) return copied;
-      return run.ops.rotary(run.stream, run.workspace,
-                            {.angles = {run.in[1], {length, s.depth / 2, 2}},
-                             .x = x,
-                             .heads = s.heads,
-                             .key_heads = s.key_heads,
-                             .first = s.first,
-                             .inverse = inverse});
+      return run.ops.rotary(
+          run.stream, run.workspace,
+          {.angles = {run.in[1], {length, s.depth / 2, 2}},
+           .x = x,
+           .heads = s.heads,
+           .key_heads = s.key_heads,
+           .inverse = inverse,
+           .positions = {s.first > 0 ? run.tokens : nullptr, {s.samples, s.length}}});
     };
     one.reference = [=](const std::vector<Vector64>& in) {
       if (!inverse) return std::vector<Vector64>{reference_rotary(s, in[0])};
@@ -294,7 +302,7 @@ void add_cross_entropy(std::vector<Case>& table, std::int64_t rows, std::int64_t
 struct EmbeddingCase {
   std::int64_t samples, positions, channels;
   bool has_positions, has_segments;
-  std::int64_t first = 2;
+  std::int64_t more = 2;  // positions that the table has beyond T
   std::string text() const {
     return shape_text({samples, positions, channels}) + (has_positions ? " positions" : "") +
            (has_segments ? " segments" : "");
@@ -309,7 +317,7 @@ Vector64 reference_embedding(const EmbeddingCase& s, const std::vector<std::int3
   for (std::int64_t place = 0; place < s.samples * s.positions; ++place)
     for (std::int64_t c = 0; c < s.channels; ++c) {
       double sum = in[0][size_of(tokens[size_of(place)] * s.channels + c)];
-      if (s.has_positions) sum += in[1][size_of((s.first + place % s.positions) * s.channels + c)];
+      if (s.has_positions) sum += in[1][size_of(place % s.positions * s.channels + c)];
       if (s.has_segments) sum += in[2][size_of(segments[size_of(place)] * s.channels + c)];
       x.push_back(sum);
     }
@@ -319,7 +327,7 @@ Vector64 reference_embedding(const EmbeddingCase& s, const std::vector<std::int3
 // Without positions (Llama) or with segments (BERT); both tables of tokens have these rows.
 void add_embedding(std::vector<Case>& table, const EmbeddingCase& s) {
   constexpr std::int64_t kVocabulary = 11, kSegments = 3;
-  const std::int64_t places = s.samples * s.positions, length = s.first + s.positions;
+  const std::int64_t places = s.samples * s.positions, length = s.more + s.positions;
   const auto tokens = token_numbers(3, places, kVocabulary);
   const auto segments = token_numbers(4, places, kSegments);
   const tensor::Shape shape{s.samples, s.positions}, wide{s.samples, s.positions, s.channels};
@@ -335,7 +343,6 @@ void add_embedding(std::vector<Case>& table, const EmbeddingCase& s) {
     ops::EmbeddingArgs args{.tokens = {run.tokens, shape},
                             .token_table = {run.in[0], {kVocabulary, s.channels}},
                             .position_table = {},
-                            .first = s.first,
                             .x = {run.out[0], wide}};
     if (s.has_positions) args.position_table = {run.in[1], {length, s.channels}};
     if (s.has_segments) {
@@ -362,9 +369,8 @@ void add_embedding(std::vector<Case>& table, const EmbeddingCase& s) {
                                     .dx = {run.in[0], wide},
                                     .dtoken_table = {run.out[0], {kVocabulary, s.channels}},
                                     .dposition_table = {}};
-    // The gradient of a whole table, whose rows of earlier positions are somebody else's.
-    if (s.has_positions)
-      args.dposition_table = {run.out[1] + s.first * s.channels, {s.positions, s.channels}};
+    // The gradient of a whole table; rows behind it are somebody else's.
+    if (s.has_positions) args.dposition_table = {run.out[1], {s.positions, s.channels}};
     if (s.has_segments) {
       args.segments = {run.tokens + places, shape};
       args.dsegment_table = {run.out[2], {kSegments, s.channels}};
@@ -380,8 +386,8 @@ void add_embedding(std::vector<Case>& table, const EmbeddingCase& s) {
     for (std::size_t which = 0; which < 3; ++which)
       slopes.push_back(differentiate(forward, tables, which, in[0]));
     for (double& slope : slopes[0]) slope += 0.5;
-    const auto earlier = s.has_positions ? size_of(s.first * s.channels) : slopes[1].size();
-    std::fill_n(slopes[1].begin(), earlier, 0.5);
+    const auto written = s.has_positions ? size_of(s.positions * s.channels) : 0;
+    std::fill(slopes[1].begin() + static_cast<std::ptrdiff_t>(written), slopes[1].end(), 0.5);
     if (!s.has_segments) slopes[2].assign(slopes[2].size(), 0.5);
     return slopes;
   };

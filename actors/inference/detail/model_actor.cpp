@@ -4,28 +4,41 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <deque>
+
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
 
 namespace gpunode::inference {
 namespace {
 
+struct Step {};  // to itself: the next pass
+
 struct State {
   static inline const char* name = "model";
   std::unique_ptr<ServedModel> model;
   Load load;                                       // what made it
   const compute::NodeDevice* could_not = nullptr;  // it failed to move there
+  std::deque<Generate> held;  // until the model has moved from a device that is drained
+  bool stepping = false;      // a Step is under way
+  telemetry::Registry* metrics = nullptr;
+  std::string served_as;
 };
 constexpr auto kLookEvery = std::chrono::seconds(1);
 using Self = caf::stateful_actor<State>;
 
+// Whether it is on a device that is drained, and may find another one.
+bool is_to_move(const State& state) {
+  const compute::NodeDevice& from = state.model->device();
+  if (from.condition() != compute::DeviceCondition::drained) return false;
+  const auto to = state.load.choose_device();
+  return to && *to != state.could_not;
+}
+
 // From a device that is drained to another one, once for each.
 void move_if_drained(State& state) {
-  if (!state.model) return;
   const compute::NodeDevice& from = state.model->device();
-  if (from.condition() != compute::DeviceCondition::drained) return;
   const auto to = state.load.choose_device();
-  if (!to || *to == state.could_not) return;
   ServedModel::Options options = state.load.options;
   options.device = *to;
   auto moved = ServedModel::move(*state.model, options);
@@ -41,9 +54,64 @@ void move_if_drained(State& state) {
   state.could_not = nullptr;
 }
 
+void tell(const State& state, const Result<GenerateAnswer>& answer) {
+  const telemetry::Labels labels{{"model", state.served_as}};
+  if (!answer) {
+    state.metrics->counter("gpunode_generate_failures_total", "Requests that failed here", labels)
+        .add();
+    return;
+  }
+  state.metrics->counter("gpunode_generated_tokens_total", "Tokens generated here", labels)
+      .add(answer->tokens);
+  state.metrics->histogram("gpunode_generate_seconds", "Time of a generated text", labels)
+      .record(answer->seconds);
+}
+
+void tell_load(const State& state) {
+  const telemetry::Labels labels{{"model", state.served_as}};
+  const TextEngine* texts = state.model->texts();
+  if (!texts) return;
+  state.metrics->gauge("gpunode_texts_under_way", "Texts that are continued together", labels)
+      .set(static_cast<double>(texts->under_way()));
+  state.metrics->gauge("gpunode_texts_waiting", "Texts that are not begun yet", labels)
+      .set(static_cast<double>(texts->waiting()));
+}
+
+void begin(State& state, Generate order) {
+  GivePiece give;
+  if (order.send_piece)
+    give = [teller = std::make_shared<PieceTeller>(order.request.stream, order.send_piece)](
+               std::string_view piece) { return teller->add(piece); };
+  state.model->begin(
+      {.request = std::move(order.request),
+       .deadline = order.deadline,
+       .client = order.from.text(),
+       .give = std::move(give),
+       .done = [&state, reply = std::move(order.reply)](const Result<GenerateAnswer>& answer) {
+         tell(state, answer);
+         reply(answer ? Result<SharedBytes>(SharedBytes::from(encode(*answer)))
+                      : Result<SharedBytes>(answer.error()));
+       }});
+}
+
+// One pass at a time, and what has come meanwhile before the next.
+void go_on(Self* self) {
+  State& state = self->state;
+  if (!state.model) return;
+  if (state.model->is_idle() && is_to_move(state)) move_if_drained(state);
+  if (!is_to_move(state))
+    for (; !state.held.empty(); state.held.pop_front()) begin(state, std::move(state.held.front()));
+  tell_load(state);
+  if (state.stepping || state.model->is_idle()) return;
+  state.stepping = true;
+  self->send(self, Step{});
+}
+
 caf::behavior behaviour(Self* self, caf::actor owner, std::string name,
                         telemetry::Registry* metrics) {
   expect_known_messages(self);
+  self->state.metrics = metrics;
+  self->state.served_as = name;
   return {
       [self, owner, name](const Load& load) {
         auto model = ServedModel::load(load.options);
@@ -53,31 +121,20 @@ caf::behavior behaviour(Self* self, caf::actor owner, std::string name,
         self->delayed_send(self, kLookEvery, Tick{});
         self->send(owner, Loaded{name, self->state.model->facts()});
       },
-      [self, name, metrics](const Generate& order) {
+      [self](const Generate& order) {
         if (!self->state.model)
           return order.reply(Error{ErrorCode::unavailable, "the model is not loaded"});
-        move_if_drained(self->state);
-        ServedModel::Give give;
-        if (order.send_piece)
-          give = [teller = std::make_shared<PieceTeller>(order.request.stream, order.send_piece)](
-                     std::string_view piece) { return teller->add(piece); };
-        auto answer = self->state.model->generate(order.request, order.deadline, give);
-        telemetry::Labels labels{{"model", name}};
-        if (answer) {
-          metrics->counter("gpunode_generated_tokens_total", "Tokens generated here", labels)
-              .add(answer->tokens);
-          metrics->histogram("gpunode_generate_seconds", "Time of a generated text", labels)
-              .record(answer->seconds);
-        } else {
-          metrics->counter("gpunode_generate_failures_total", "Requests that failed here", labels)
-              .add();
-        }
-        order.reply(answer ? Result<SharedBytes>(SharedBytes::from(encode(*answer)))
-                           : Result<SharedBytes>(answer.error()));
+        self->state.held.push_back(order);
+        go_on(self);
+      },
+      [self](const Step&) {
+        self->state.stepping = false;
+        if (!self->state.model->is_idle()) self->state.model->pass();
+        go_on(self);
       },
       [self](const Tick&) {
         self->delayed_send(self, kLookEvery, Tick{});
-        move_if_drained(self->state);
+        go_on(self);
       },
       [self](const Shutdown&) { self->quit(); },
   };

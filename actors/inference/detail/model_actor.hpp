@@ -1,5 +1,5 @@
-// One served model on a thread of its own: loads it, generates, and moves from a device that is
-// drained to another one. Spawned and told by serving_actor.cpp alone.
+// One served model on a thread of its own: loads it, continues texts with it, all of them together, and
+// moves from a device that is drained to another one once those under way are told. Spawned and told by serving_actor.cpp alone.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -26,6 +26,7 @@ struct Loaded {  // its answer
 };
 struct Generate {
   GenerateRequest request;
+  NodeId from;  // who asks
   Time deadline{};
   CallReply reply;
   PieceTeller::Send send_piece = {};  // empty: none are wanted

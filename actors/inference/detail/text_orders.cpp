@@ -122,8 +122,8 @@ CallHandler answer_by(caf::actor model, const ServingOptions& options) {
     if (!request) return reply(Error{ErrorCode::invalid_argument, "not a request"});
     const Time deadline = clock->now() + std::chrono::milliseconds(request->timeout_ms);
     auto send = request->stream ? send_to(from, calls) : PieceTeller::Send();
-    caf::anon_send(model,
-                   Generate{std::move(*request), deadline, std::move(reply), std::move(send)});
+    caf::anon_send(
+        model, Generate{std::move(*request), from, deadline, std::move(reply), std::move(send)});
   };
 }
 

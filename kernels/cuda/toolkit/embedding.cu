@@ -31,7 +31,8 @@ __global__ void embed_rows(EmbeddingLaunch pass) {
     int count = 0;
     parts[count++] = row_of(pass.token_table, pass.tokens[row], pass.vocabulary, pass.channels);
     if (pass.position_table)
-      parts[count++] = pass.position_table + (pass.first + row % pass.positions) * pass.channels;
+      parts[count++] = pass.position_table + (pass.given ? pass.given[row] : row % pass.positions) *
+                                                 std::int64_t{pass.channels};
     if (pass.segments)
       parts[count++] =
           row_of(pass.segment_table, pass.segments[row], pass.segment_count, pass.channels);

@@ -30,7 +30,7 @@ void enter_kernels(ops::Operations& table) {
   table.gelu_backward = Runner::template run<"gelu_backward", gelu_backward_work>;
   table.attention = AttentionInPrecision<Runner>::forward;
   table.attention_backward = AttentionInPrecision<Runner>::backward;
-  table.attention_cached = Runner::template run<"attention_cached", attention_cached_work>;
+  table.attention_paged = Runner::template run<"attention_paged", attention_paged_work>;
   table.embedding = Runner::template run<"embedding", embedding_work>;
   table.embedding_backward = Runner::template run<"embedding_backward", embedding_backward_work>;
   table.cross_entropy = Runner::template run<"cross_entropy", cross_entropy_work>;

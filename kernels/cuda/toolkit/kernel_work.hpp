@@ -193,13 +193,17 @@ inline Result<AttentionBackwardLaunch<std::uint16_t>> rounded_attention_backward
                                                 rounded.qkv,   work->statistics, work->deltas,
                                                 rounded.dqkv};
 }
-inline Result<CachedAttentionLaunch> attention_cached_work(const ops::AttentionCachedArgs& args,
-                                                           tensor::Workspace&) {
+inline Result<PagedAttentionLaunch> attention_paged_work(const ops::AttentionPagedArgs& args,
+                                                         tensor::Workspace&) {
   const auto extents = attention_extents(args.qkv.shape[1], args.heads, args.kv_heads);
   if (!extents) return extents.error();
-  return CachedAttentionLaunch{args.qkv.data,  args.keys.data,     args.values.data,
-                               args.out.data,  args.position,      as_int(args.qkv.shape[0]),
-                               extents->heads, extents->key_heads, extents->depth};
+  return PagedAttentionLaunch{args.qkv.data,       args.keys.data,
+                              args.values.data,    args.out.data,
+                              args.positions.data, args.texts.data,
+                              args.pages.data,     as_int(args.qkv.shape[0]),
+                              as_int(args.page),   as_int(args.pages.shape[1]),
+                              extents->heads,      extents->key_heads,
+                              extents->depth};
 }
 
 inline GeluLaunch gelu_work(const ops::GeluArgs& args) {
@@ -234,8 +238,8 @@ inline RotaryLaunch rotary_work(const ops::RotaryArgs& args) {
   const std::int64_t head_size = args.angles.shape[1] * args.angles.shape[2];
   return {args.angles.data,
           args.x.data,
+          args.positions.data,
           args.x.shape[0] * args.x.shape[1],
-          args.first,
           as_int(args.x.shape[1]),
           as_int(args.x.shape[2]),
           as_int(args.heads + args.key_heads),
@@ -253,7 +257,7 @@ inline EmbeddingLaunch embedding_work(const ops::EmbeddingArgs& args) {
           args.position_table.data,
           args.segment_table.data,
           args.x.data,
-          args.first,
+          args.positions.data,
           as_int(args.tokens.shape[0]),
           as_int(args.tokens.shape[1]),
           as_int(args.token_table.shape[1]),

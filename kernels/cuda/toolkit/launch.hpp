@@ -83,14 +83,15 @@ cudaError_t launch(const AttentionBackwardLaunch<float>& work, cudaStream_t stre
 cudaError_t launch(const AttentionBackwardLaunch<std::uint16_t>& work, cudaStream_t stream);
 
 // New positions of one sample against a cache, which their keys and values are written to.
-struct CachedAttentionLaunch {
-  const float* qkv;      // (T, (H + 2*K)*D)
-  float *keys, *values;  // (position + T and more, K*D)
-  float* out;            // (T, H*D)
-  std::int64_t position;
-  int positions, heads, key_heads, depth;  // T, H, K, D (at most 128)
+struct PagedAttentionLaunch {
+  const float* qkv;                               // (R, (H + 2*K)*D)
+  float *keys, *values;                           // (L, K*D)
+  float* out;                                     // (R, H*D)
+  const std::int32_t *positions, *texts, *pages;  // (R), (R), (S, pages_of_text)
+  int rows, page, pages_of_text;
+  int heads, key_heads, depth;  // H, K, D (at most 128)
 };
-cudaError_t launch(const CachedAttentionLaunch& work, cudaStream_t stream);
+cudaError_t launch(const PagedAttentionLaunch& work, cudaStream_t stream);
 
 struct AdamwLaunch {
   const float* gradient;
@@ -185,9 +186,10 @@ struct SwigluBackwardLaunch {
 cudaError_t launch(const SwigluBackwardLaunch& work, cudaStream_t stream);
 
 struct RotaryLaunch {
-  const float* angles;       // (L, half, 2)
-  float* x;                  // (rows, width): the first turned_heads of 2 * half each
-  std::int64_t rows, first;  // rows of `positions` each, the first of which stands at `first`
+  const float* angles;        // (L, half, 2)
+  float* x;                   // (rows, width): the first turned_heads of 2 * half each
+  const std::int32_t* given;  // (rows): where each stands; null: at its number modulo `positions`
+  std::int64_t rows;
   int positions, width, turned_heads, half;
   float direction;  // 1, or -1: the other way
 };
@@ -213,7 +215,7 @@ struct EmbeddingLaunch {
   const float *token_table, *position_table;  // (V, C), (L, C) or null
   const float* segment_table;                 // (S, C), null where segments is
   float* x;                                   // (B, T, C)
-  std::int64_t first;                         // position of the first token of each row
+  const std::int32_t* given;                  // (B, T): positions; null: t
   int samples, positions, channels, vocabulary, segment_count;
 };
 cudaError_t launch(const EmbeddingLaunch& work, cudaStream_t stream);

@@ -17,7 +17,8 @@ __global__ void turn_pairs(RotaryLaunch pass) {
   for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kPositionsOfBlock +
                           static_cast<int>(threadIdx.x) / kPositionThreads;
        row < pass.rows; row += stride) {
-    const float* angles = pass.angles + (pass.first + row % pass.positions) * 2 * half;
+    const std::int64_t position = pass.given ? pass.given[row] : row % pass.positions;
+    const float* angles = pass.angles + position * 2 * half;
     float* x = pass.x + row * pass.width;
     for_row(pairs, thread, kPositionThreads, by_four, [&]<int kCount>(int pair) {
       const int head = pair / half, i = pair - head * half;

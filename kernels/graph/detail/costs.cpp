@@ -86,9 +86,9 @@ double attention_backward(const Graph& graph, const Node& node) {
   return shape.matrices * (shape.pairs * (4 * 2 * shape.width + 3) + shape.rows * 2 * shape.width);
 }
 
-double attention_cached(const Graph& graph, const Node& node) {
+double attention_paged(const Graph& graph, const Node& node) {
   const AttentionShape shape = attention_shape(graph, node, node.in[0]);
-  const auto most = static_cast<double>(graph[node.in[1]].shape[0]);
+  const auto most = static_cast<double>(graph[node.in[5]].shape[1] * node.attributes.page);
   return shape.matrices * shape.rows * most * (2 * 2 * shape.width + kSoftmax);
 }
 
@@ -148,7 +148,7 @@ double embedding_backward_bytes(const Graph& graph, const Node& node) {
   return sum;
 }
 
-double last_row_bytes(const Graph& graph, const Node& node) {
+double take_rows_bytes(const Graph& graph, const Node& node) {
   return 2 * bytes(graph, node.out[0]);
 }
 

@@ -43,7 +43,7 @@ double gelu(const Graph& graph, const Node& node);
 double gelu_backward(const Graph& graph, const Node& node);
 double attention(const Graph& graph, const Node& node);
 double attention_backward(const Graph& graph, const Node& node);
-double attention_cached(const Graph& graph, const Node& node);  // of a full cache
+double attention_paged(const Graph& graph, const Node& node);  // of a full cache
 double rotary(const Graph& graph, const Node& node);
 double conv2d(const Graph& graph, const Node& node);
 double conv2d_backward(const Graph& graph, const Node& node);
@@ -53,6 +53,6 @@ double max_pool2d(const Graph& graph, const Node& node);
 double all_bytes(const Graph& graph, const Node& node);
 double embedding_bytes(const Graph& graph, const Node& node);
 double embedding_backward_bytes(const Graph& graph, const Node& node);
-double last_row_bytes(const Graph& graph, const Node& node);
+double take_rows_bytes(const Graph& graph, const Node& node);
 
 }  // namespace gpunode::graph::costs

@@ -58,8 +58,8 @@ Result<void> run_rotary(const Call& call) {
                           .x = call.out(0),
                           .heads = call.attributes.heads,
                           .key_heads = call.attributes.kv_heads,
-                          .first = call.position,
-                          .inverse = call.attributes.inverse});
+                          .inverse = call.attributes.inverse,
+                          .positions = call.tokens(2)});
 }
 
 void rotary_gradient(Gradients& gradients, const Node& node) {

@@ -41,16 +41,15 @@ Result<SharedExecutable> compile(const GraphModel& model, graph::Purpose purpose
   return graph::compile(std::move(*forward), purpose, {.precision = model.precision()});
 }
 
-Result<SharedExecutable> compile_session(const GraphModel& model, std::size_t tokens) {
-  graph::Builder builder({.samples = 1,
-                          .positions = static_cast<std::int64_t>(tokens),
-                          .cached = model.context(),
-                          .training = false});
+Result<SharedExecutable> compile_decoding(const GraphModel& model, const DecodingShape& shape) {
+  graph::Builder builder(
+      {.samples = 1, .positions = shape.rows, .decoding = shape.decoding, .training = false});
   model.forward(builder);
   auto forward = builder.finish();
   if (!forward) return forward.error();
   return graph::compile(std::move(*forward), graph::Purpose::forward,
-                        {.precision = model.precision()});
+                        {.precision = shape.independent_rows ? Precision::fp32 : model.precision(),
+                         .independent_rows = shape.independent_rows});
 }
 
 GraphProgram::GraphProgram(const GraphModel& model, ops::Backend& backend)

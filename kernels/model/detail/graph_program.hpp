@@ -13,8 +13,13 @@
 
 namespace gpunode::model {
 
-// Of a session that reads `tokens` more.
-Result<SharedExecutable> compile_session(const GraphModel& model, std::size_t tokens);
+// Of a pass that reads some rows of texts.
+struct DecodingShape {
+  std::int64_t rows = 1;
+  graph::Builder::Decoding decoding;
+  bool independent_rows = true;
+};
+Result<SharedExecutable> compile_decoding(const GraphModel& model, const DecodingShape& shape);
 
 class GraphProgram final : public Program {
  public:
@@ -36,6 +41,7 @@ class GraphProgram final : public Program {
   Result<Evaluation> evaluate(int worker, std::span<const Sample> samples) override;
   Result<void> scores(int worker, const Sample& sample, std::span<float> out) override;
   Result<std::unique_ptr<Session>> session() override;
+  Result<std::unique_ptr<Decoder>> decoder(const DecoderOptions& options) override;
 
   const GraphModel& model() const { return model_; }
   ops::Backend& backend() { return backend_; }

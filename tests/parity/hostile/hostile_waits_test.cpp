@@ -29,7 +29,7 @@ struct Listed {
   const char* keeps;  // what it is for
 };
 const Listed kWaits[] = {
-    {"model::GraphSession::read", "kernels/model/detail/graph_session.cpp",
+    {"model::GraphDecoder::run", "kernels/model/detail/graph_decoder.cpp",
      "scores that the host samples from"},
     {"model::GraphProgram::place_constants", "kernels/model/detail/graph_program.cpp",
      "constants before the first stage, on other streams"},

@@ -98,8 +98,10 @@ TEST(Builder, AModelThatPredictsNothingIsRefused) {
   EXPECT_FALSE(g.finish());
 }
 
-TEST(Builder, ASessionReadsThroughACacheAndPredictsTheLastPosition) {
-  Builder g({.samples = 1, .positions = 3, .cached = 10});
+TEST(Builder, ADecodingPassReadsThroughPagesAndPredictsTheChosenPositions) {
+  Builder g({.samples = 1,
+             .positions = 3,
+             .decoding = {.context = 10, .texts = 2, .page = 4, .pages = 5, .chosen = 2}});
   const ValueId tokens = g.input("tokens", Dtype::i32, {3});
   const ValueId table = g.parameter("table", {16, 8}, normal(1));
   const ValueId places = g.parameter("places", {10, 8}, normal(1));
@@ -109,13 +111,17 @@ TEST(Builder, ASessionReadsThroughACacheAndPredictsTheLastPosition) {
   const auto graph = g.finish();
   ASSERT_TRUE(graph) << graph.error().detail;
   ASSERT_EQ(graph->caches.size(), 2u);
-  EXPECT_EQ((*graph)[graph->caches[0]].shape, (tensor::Shape{10, 8}));
-  EXPECT_EQ((*graph)[graph->logits].shape, (tensor::Shape{1, 1, 16}));
+  EXPECT_EQ((*graph)[graph->caches[0]].shape, (tensor::Shape{20, 8}));
+  EXPECT_EQ((*graph)[graph->logits].shape, (tensor::Shape{1, 2, 16}));
+  EXPECT_EQ((*graph)[graph->decoding.positions].shape, (tensor::Shape{1, 3}));
+  EXPECT_EQ((*graph)[graph->decoding.texts].shape, (tensor::Shape{3}));
+  EXPECT_EQ((*graph)[graph->decoding.pages].shape, (tensor::Shape{2, 3}));
+  EXPECT_EQ((*graph)[graph->decoding.chosen].shape, (tensor::Shape{1, 2}));
   EXPECT_EQ(graph->losses, kNone);
 }
 
 TEST(Builder, QueryHeadsThatShareKeysCacheFewerOfThem) {
-  Builder g({.samples = 1, .positions = 1, .cached = 10});
+  Builder g({.samples = 1, .positions = 1, .decoding = {.context = 10, .page = 5, .pages = 2}});
   const ValueId x = g.parameter("x", {1, 1, 4}, normal(1));
   const ValueId joined = g.parameter("joined", {3 * (4 + 2 * 2), 4}, normal(1));
   const ValueId y = g.attention(g.linear(x, joined), {.heads = 4, .kv_heads = 2});
@@ -143,7 +149,7 @@ TEST(Builder, AttentionKeepsTwoNumbersARowAndPassesItsLengthsOn) {
 
 TEST(Builder, RefusesAttentionThatNoDeviceCouldDo) {
   const auto refused = [](std::int64_t cached, Dtype dtype, Builder::AttentionOptions options) {
-    Builder g({.samples = 2, .positions = 1, .cached = cached});
+    Builder g({.samples = 2, .positions = 1, .decoding = {.context = cached, .pages = 1}});
     options.lengths = g.input("lengths", dtype, {});
     const ValueId x = g.parameter("x", {2, 1, 60}, normal(1));
     g.predict(g.attention(x, options), g.input("targets", Dtype::i32, {1}));

@@ -28,7 +28,7 @@ TEST(Differentiate, NamesTheParameterThatTheLossDoesNotReach) {
 }
 
 TEST(Differentiate, NamesTheOperationThatHasNoBackwardRule) {
-  Builder g({.samples = 1, .positions = 1, .cached = 4});
+  Builder g({.samples = 1, .positions = 1, .decoding = {.context = 4, .pages = 1}});
   const ValueId x = g.parameter("used", {1, 1, 4}, normal(1));
   g.predict(g.predicting(x), kNone);
   Graph graph = *g.finish();
@@ -36,7 +36,7 @@ TEST(Differentiate, NamesTheOperationThatHasNoBackwardRule) {
   const auto done = differentiate(graph);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, ErrorCode::unsupported);
-  EXPECT_NE(done.error().detail.find("last_row"), std::string::npos) << done.error().detail;
+  EXPECT_NE(done.error().detail.find("take_rows"), std::string::npos) << done.error().detail;
 }
 
 TEST(Stages, AreRangesThatTogetherAreAllParameters) {

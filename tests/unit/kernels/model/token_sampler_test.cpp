@@ -12,24 +12,6 @@
 namespace gpunode::model {
 namespace {
 
-// Scores the successor of the last token read, modulo ten, highest.
-class CountingSession final : public Session {
- public:
-  std::size_t position() const override { return position_; }
-  std::size_t capacity() const override { return 8; }
-  void reset() override { position_ = 0; }
-  Result<void> append(std::span<const Token> tokens, std::span<float> logits) override {
-    if (tokens.size() > capacity() - position_) return {ErrorCode::resource_exhausted, "full"};
-    position_ += tokens.size();
-    for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = 0;
-    logits[static_cast<std::size_t>((tokens.back() + 1) % 10)] = 5;
-    return {};
-  }
-
- private:
-  std::size_t position_ = 0;
-};
-
 TEST(TokenSampler, WithoutTemperatureTakesTheHighestScore) {
   TokenSampler sampler({.temperature = 0});
   const std::array<float, 4> logits = {0.1f, 3.0f, 3.0f, -1.0f};
@@ -130,18 +112,6 @@ TEST(TokenSampler, NeverChoosesAScoreThatIsNoNumber) {
   for (int draw = 0; draw < 20; ++draw) {
     EXPECT_EQ(sampler.choose(std::array<float, 3>{nan, 1.0f, HUGE_VALF}), 1);
     EXPECT_EQ(sampler.choose(std::array<float, 2>{nan, nan}), 0);
-  }
-}
-
-TEST(Generator, GoesOnBeyondTheSessionsCapacity) {
-  Generator generator(std::make_unique<CountingSession>(), 10, {.temperature = 0});
-  EXPECT_EQ(generator.next().error().code, ErrorCode::wrong_state);
-  const std::vector<Token> prompt = {7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8};  // longer than it holds
-  ASSERT_TRUE(generator.prompt(prompt));
-  for (int expected = 9; expected < 60; ++expected) {
-    auto token = generator.next();
-    ASSERT_TRUE(token);
-    EXPECT_EQ(*token, expected % 10);
   }
 }
 

@@ -1,0 +1,173 @@
+#include "actors/inference/text_engine.hpp"
+
+#include <algorithm>
+
+#include "kernels/model/model_code.hpp"
+
+namespace gpunode::inference {
+namespace {
+
+constexpr std::size_t kMostRows = 256;  // of a pass
+
+// What a text of nothing goes on from: where another one ended, or a new line.
+model::Token beginning_of(const tokenizer::Tokenizer& tokenizer,
+                          std::span<const model::Token> ends) {
+  for (const model::Token end : ends)
+    if (!tokenizer.text_of(end).empty()) return end;
+  return tokenizer.token_of("\n").value_or(0);
+}
+
+model::SamplingOptions sampling_of(const GenerateRequest& request) {
+  return {.temperature = request.temperature,
+          .top_k = static_cast<int>(request.top_k),
+          .top_p = request.top_p,
+          .min_p = request.min_p,
+          .presence_penalty = request.presence_penalty,
+          .frequency_penalty = request.frequency_penalty,
+          .repetition_penalty = request.repetition_penalty,
+          .seed = request.seed};
+}
+
+TextBatch::Limits limits_of(const model::Decoder& decoder) {
+  return {.texts = decoder.most_texts(),
+          .rows = decoder.most_rows(),
+          .context = decoder.context(),
+          .page = decoder.page(),
+          .pages = decoder.pages()};
+}
+
+}  // namespace
+
+TextEngine::Text::Text(TextOrder ordered, const Options& options)
+    : order(std::move(ordered)),
+      sampler(sampling_of(order.request)),
+      stream(options.tokenizer),
+      stop(order.request.stop),
+      began(options.clock->now()) {
+  answer.finish = "length";
+}
+
+Result<std::unique_ptr<TextEngine>> TextEngine::open(model::Program& program, Options options) {
+  auto decoder = model::make_decoder(
+      *options.model, program,
+      {.texts = options.texts, .rows = kMostRows, .cache_bytes = options.cache_bytes});
+  if (!decoder) return decoder.error();
+  return std::unique_ptr<TextEngine>(new TextEngine(std::move(options), *std::move(decoder)));
+}
+
+TextEngine::TextEngine(Options options, std::unique_ptr<model::Decoder> decoder)
+    : options_(std::move(options)), decoder_(std::move(decoder)), batch_(limits_of(*decoder_)) {}
+
+void TextEngine::begin(TextOrder order) {
+  const Time now = options_.clock->now();
+  if (now >= order.deadline)
+    return order.done(Error{ErrorCode::timeout, "the deadline passed while the request waited"});
+  auto prompt = options_.tokenizer->encode(order.request.prompt);
+  if (!prompt) return order.done(prompt.error().within("prompt"));
+  if (prompt->empty()) prompt->push_back(beginning_of(*options_.tokenizer, options_.ends));
+  const auto id = batch_.add(now, {.prompt = *prompt,
+                                   .deadline = order.deadline,
+                                   .priority = order.request.priority,
+                                   .client = order.client});
+  if (!id) return order.done(id.error());
+  Text& text = texts_.try_emplace(*id, std::move(order), options_).first->second;
+  text.answer.prompt_tokens = static_cast<std::uint32_t>(prompt->size());
+  text.sampler.read(*prompt);
+  if (text.order.request.max_tokens == 0) finish(*id);
+}
+
+void TextEngine::answer(TextBatch::Id id, Result<GenerateAnswer> result) {
+  const Time now = options_.clock->now();
+  Text& text = texts_.at(id);
+  if (result) result->seconds = std::chrono::duration<double>(now - text.began).count();
+  const TextDone done = std::move(text.order.done);
+  texts_.erase(id);
+  batch_.end(now, id);
+  done(std::move(result));
+}
+
+// With what the stream and the sequences that stop it have held back.
+void TextEngine::finish(TextBatch::Id id) {
+  Text& text = texts_.at(id);
+  const auto rest = text.stream.end();
+  if (!rest) return answer(id, rest.error());
+  text.answer.text += text.stop.add(*rest) + text.stop.end();
+  if (text.stop.is_over()) text.answer.finish = "stop";
+  answer(id, std::move(text.answer));
+}
+
+void TextEngine::end_overdue(Time now) {
+  std::vector<TextBatch::Id> overdue;
+  for (const auto& [id, text] : texts_)
+    if (now >= text.order.deadline) overdue.push_back(id);
+  for (const TextBatch::Id id : overdue) {
+    if (batch_.has_begun(id)) {
+      texts_.at(id).answer.finish = "deadline";
+      finish(id);
+    } else {
+      answer(id, Error{ErrorCode::timeout, "the deadline passed while the request waited"});
+    }
+  }
+}
+
+Result<void> TextEngine::read(std::span<const TextBatch::Part> parts) {
+  std::vector<model::TextPart> texts;
+  std::size_t wanted = 0;
+  for (const TextBatch::Part& part : parts) {
+    texts.push_back(part.read);
+    if (part.read.wants_scores) ++wanted;
+  }
+  scores_.resize(wanted * vocabulary());
+  return model::guarded("the model", [&] { return decoder_->read(texts, scores_); });
+}
+
+Result<void> TextEngine::pass() {
+  const Time now = options_.clock->now();
+  end_overdue(now);
+  const std::vector<TextBatch::Part> parts = batch_.next(now);
+  if (parts.empty()) return {};
+  std::vector<TextBatch::Id> go_on_with;
+  for (const TextBatch::Part& part : parts)
+    if (part.read.wants_scores) go_on_with.push_back(part.id);
+  if (const auto done = read(parts); !done) {
+    std::vector<TextBatch::Id> failed;
+    for (const TextBatch::Part& part : parts) failed.push_back(part.id);
+    for (const TextBatch::Id id : failed) answer(id, done.error());
+    return done.error();
+  }
+  batch_.on_read();
+  std::span<const float> scores = scores_;
+  for (const TextBatch::Id id : go_on_with) {
+    go_on(id, scores.first(vocabulary()));
+    scores = scores.subspan(vocabulary());
+  }
+  return {};
+}
+
+// The text's next token, by these scores.
+void TextEngine::go_on(TextBatch::Id id, std::span<const float> scores) {
+  Text& text = texts_.at(id);
+  const model::Token token = text.sampler.choose(scores);
+  ++text.answer.tokens;
+  const auto goes_on = take(text, token);
+  if (!goes_on) return answer(id, goes_on.error());
+  if (!*goes_on) return finish(id);
+  batch_.on_token(id, token);
+}
+
+// Whether the text goes on behind this token.
+Result<bool> TextEngine::take(Text& text, model::Token token) const {
+  if (std::ranges::find(options_.ends, token) != options_.ends.end()) {
+    text.answer.finish = "stop";
+    return false;
+  }
+  const auto more = text.stream.add(token);
+  if (!more) return more.error();
+  const std::string sure = text.stop.add(*more);
+  text.answer.text += sure;
+  if (text.order.give && !text.order.give(sure))
+    return Error{ErrorCode::cancelled, "who asked for the text is gone"};
+  return !text.stop.is_over() && text.answer.tokens < text.order.request.max_tokens;
+}
+
+}  // namespace gpunode::inference

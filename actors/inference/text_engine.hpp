@@ -1,0 +1,89 @@
+// Continues the texts that a model is asked for, all of them together: in each pass those that the
+// batch (text_batch.hpp) chooses are read through the model's decoder, and each whose last token was
+// read gets its next one. A text is a function of its request and the weights: neither other texts
+// nor a beginning that is known already change it. No mailbox; owned by a served model, one thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actors/inference/generate_codec.hpp"
+#include "actors/inference/stop_sequences.hpp"
+#include "actors/inference/text_batch.hpp"
+#include "kernels/model/decoder.hpp"
+#include "kernels/model/token_sampler.hpp"
+#include "runtime/base/clock.hpp"
+#include "runtime/tokenizer/text_stream.hpp"
+
+namespace gpunode::inference {
+
+// What has been generated, as it comes; whether more is wanted.
+using GivePiece = std::function<bool(std::string_view piece)>;
+// Once.
+using TextDone = std::function<void(Result<GenerateAnswer>)>;
+
+struct TextOrder {
+  GenerateRequest request;
+  Time deadline{};
+  std::string client;   // among whom the model is divided
+  GivePiece give = {};  // empty: all at the end
+  TextDone done;
+};
+
+class TextEngine {
+ public:
+  struct Options {
+    const model::Model* model = nullptr;
+    std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
+    std::vector<model::Token> ends;  // behind which a text is over
+    const Clock* clock = nullptr;
+    std::size_t texts = 16;  // under way at once
+    std::uint64_t cache_bytes = std::uint64_t{1} << 30;
+  };
+  // `program` has its weights, outlives this, and is not loaded again meanwhile. Fails with: what
+  // making a decoder fails with.
+  static Result<std::unique_ptr<TextEngine>> open(model::Program& program, Options options);
+
+  // Each order is answered once: cancelled (no more was wanted), timeout (not begun before its
+  // deadline), invalid_argument (a prompt that is no text), resource_exhausted (it would not be begun
+  // in time, or too many wait), what reading fails with. Past its deadline a text is cut there, and
+  // says so. Those that are left when this goes are not answered.
+  void begin(TextOrder order);
+  bool is_idle() const { return texts_.empty(); }
+  std::size_t under_way() const { return batch_.under_way(); }
+  std::size_t waiting() const { return batch_.waiting(); }
+  // Reads once. Fails with: device_lost and the like; the texts that were to be read are answered by
+  // that too.
+  Result<void> pass();
+
+ private:
+  struct Text {
+    Text(TextOrder ordered, const Options& options);
+    TextOrder order;
+    model::TokenSampler sampler;
+    tokenizer::TextStream stream;
+    StopSequences stop;
+    GenerateAnswer answer;
+    Time began{};
+  };
+  TextEngine(Options options, std::unique_ptr<model::Decoder> decoder);
+  void end_overdue(Time now);
+  Result<void> read(std::span<const TextBatch::Part> parts);
+  void go_on(TextBatch::Id id, std::span<const float> scores);
+  Result<bool> take(Text& text, model::Token token) const;
+  void finish(TextBatch::Id id);
+  void answer(TextBatch::Id id, Result<GenerateAnswer> result);
+  std::size_t vocabulary() const { return options_.model->vocabulary(); }
+
+  Options options_;
+  std::unique_ptr<model::Decoder> decoder_;
+  TextBatch batch_;
+  std::map<TextBatch::Id, Text> texts_;
+  std::vector<float> scores_;
+};
+
+}  // namespace gpunode::inference

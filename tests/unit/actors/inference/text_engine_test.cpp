@@ -1,0 +1,180 @@
+// Texts that are continued together: each is what it is alone, each is answered once, and nobody's
+// end is another's.
+#include "actors/inference/text_engine.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/model/registry.hpp"
+
+namespace gpunode::inference {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+class SetClock final : public Clock {
+ public:
+  Time now() const override { return time; }
+  std::chrono::system_clock::time_point wall() const override { return {}; }
+  Time time = Time{} + 1h;
+};
+
+class Engine : public ::testing::Test {
+ protected:
+  Engine() {
+    weights_.resize(model_->parameter_count());
+    model_->initialise(4, weights_);
+    EXPECT_TRUE(program_->load(weights_));
+    open();
+  }
+  void open(std::size_t texts = 16, std::uint64_t cache_bytes = 1 << 30) {
+    auto engine = TextEngine::open(*program_, {.model = model_.get(),
+                                               .tokenizer = tokenizer::Tokenizer::of_bytes(),
+                                               .ends = ends_,
+                                               .clock = &clock_,
+                                               .texts = texts,
+                                               .cache_bytes = cache_bytes});
+    ASSERT_TRUE(engine) << engine.error().message();
+    engine_ = *std::move(engine);
+  }
+  // The answer comes to `answers_` in this place.
+  std::size_t begin(GenerateRequest request, Time deadline = Time::max(), GivePiece give = {}) {
+    const std::size_t place = answers_.size();
+    answers_.emplace_back();
+    engine_->begin({.request = std::move(request),
+                    .deadline = deadline,
+                    .client = "c" + std::to_string(place % 3),
+                    .give = std::move(give),
+                    .done = [this, place](Result<GenerateAnswer> answer) {
+                      EXPECT_FALSE(answers_[place]) << "answered twice";
+                      answers_[place] = std::move(answer);
+                    }});
+    return place;
+  }
+  void run() {
+    for (int pass = 0; pass < 10000 && !engine_->is_idle(); ++pass) (void)engine_->pass();
+    EXPECT_TRUE(engine_->is_idle());
+  }
+  static GenerateRequest request(int number) {
+    const char* const kPrompts[] = {"", "To be, or not to be", "To be, or not to be that",
+                                    "\xf0\x9f\x98\x80 and \xff bytes", "a"};
+    std::string prompt = kPrompts[number % 5];
+    if (number % 4 == 3) prompt = std::string(50, 'x') + prompt;  // longer than the model reads
+    return {.prompt = prompt,
+            .max_tokens = static_cast<std::uint32_t>(1 + 7 * number % 60),
+            .temperature = number % 3 == 0 ? 0 : 1.3,
+            .top_k = number % 2 == 0 ? 0u : 40u,
+            .frequency_penalty = number % 5 == 0 ? 0.5 : 0,
+            .seed = static_cast<std::uint64_t>(number)};
+  }
+  ErrorCode code_of(std::size_t place) const {
+    return *answers_[place] ? ErrorCode{} : (*answers_[place]).error().code;
+  }
+
+  SetClock clock_;
+  std::vector<model::Token> ends_;
+  std::unique_ptr<ops::Backend> backend_ = cpu::open_backend();
+  std::unique_ptr<model::Model> model_ = *model::make_model(
+      "gpt", {{"layers", "2"}, {"heads", "2"}, {"channels", "16"}, {"context", "48"}});
+  std::unique_ptr<model::Program> program_ = *model_->program(*backend_, 1);
+  std::vector<float> weights_;
+  std::unique_ptr<TextEngine> engine_;
+  std::vector<std::optional<Result<GenerateAnswer>>> answers_;
+};
+
+TEST_F(Engine, gives_each_text_that_it_gives_alone) {
+  constexpr int kTexts = 40;
+  std::vector<std::string> alone;
+  for (int number = 0; number < kTexts; ++number) {
+    const std::size_t place = begin(request(number));
+    run();
+    ASSERT_TRUE(*answers_[place]) << (*answers_[place]).error().message();
+    EXPECT_EQ((*answers_[place])->tokens, request(number).max_tokens);
+    alone.push_back((*answers_[place])->text);
+    open();
+  }
+  for (const std::uint64_t cache_bytes : {std::uint64_t{1} << 30, std::uint64_t{1}}) {
+    open(6, cache_bytes);  // the smaller one holds a single full text
+    answers_.clear();
+    for (int number = 0; number < kTexts; ++number) {
+      begin(request(number));
+      if (number % 3 == 0) (void)engine_->pass();
+    }
+    run();
+    for (int number = 0; number < kTexts; ++number) {
+      const auto& answer = *answers_[static_cast<std::size_t>(number)];
+      ASSERT_TRUE(answer) << answer.error().message();
+      EXPECT_EQ(answer->text, alone[static_cast<std::size_t>(number)]) << number;
+    }
+  }
+}
+
+TEST_F(Engine, gives_pieces_that_make_up_the_text_and_ends_one_that_nobody_wants) {
+  std::string pieces;
+  const auto wanted = begin(request(1), Time::max(), [&](std::string_view piece) {
+    pieces += piece;
+    return true;
+  });
+  int given = 0;
+  const auto unwanted =
+      begin(request(6), Time::max(), [&](std::string_view) { return ++given < 3; });
+  const auto other = begin(request(2));
+  run();
+  ASSERT_TRUE(*answers_[wanted]);
+  EXPECT_EQ((*answers_[wanted])->text.substr(0, pieces.size()), pieces);
+  EXPECT_FALSE(pieces.empty());
+  EXPECT_EQ(code_of(unwanted), ErrorCode::cancelled);
+  EXPECT_EQ(given, 3);
+  EXPECT_TRUE(*answers_[other]);
+}
+
+TEST_F(Engine, cuts_a_text_at_its_deadline_and_refuses_one_that_was_not_begun) {
+  open(1);
+  const auto cut = begin(request(8), clock_.time + 2s);
+  (void)engine_->pass();
+  (void)engine_->pass();
+  const auto late = begin(request(8), clock_.time + 1s);
+  const auto patient = begin(request(2));
+  clock_.time += 2s;
+  run();
+  ASSERT_TRUE(*answers_[cut]);
+  EXPECT_EQ((*answers_[cut])->finish, "deadline");
+  EXPECT_EQ((*answers_[cut])->tokens, 2u);
+  EXPECT_EQ((*answers_[cut])->seconds, 2);
+  EXPECT_EQ(code_of(late), ErrorCode::timeout);
+  ASSERT_TRUE(*answers_[patient]);
+  EXPECT_EQ((*answers_[patient])->finish, "length");
+  EXPECT_EQ(code_of(begin(request(1), clock_.time)), ErrorCode::timeout) << "at once";
+}
+
+TEST_F(Engine, ends_a_text_where_the_model_does) {
+  const auto place = begin({.prompt = "a", .max_tokens = 40, .temperature = 0});
+  run();
+  const auto text = (*answers_[place])->text;
+  const auto end = static_cast<unsigned char>(text[3]);
+  const std::size_t first = text.find(static_cast<char>(end));
+  ends_ = {end};
+  open();
+  const auto ended = begin({.prompt = "a", .max_tokens = 40, .temperature = 0});
+  run();
+  EXPECT_EQ((*answers_[ended])->text, text.substr(0, first));
+  EXPECT_EQ((*answers_[ended])->finish, "stop");
+}
+
+TEST_F(Engine, answers_by_what_a_pass_fails_with_those_that_were_read_in_it) {
+  engine_.reset();
+  program_ = *model_->program(*backend_, 1);  // without weights it cannot read
+  open(1);
+  const auto fails = begin(request(1)), waits = begin(request(2));
+  EXPECT_FALSE(engine_->pass());
+  EXPECT_EQ(code_of(fails), ErrorCode::wrong_state);
+  EXPECT_FALSE(answers_[waits]);
+  ASSERT_TRUE(program_->load(weights_));
+  run();
+  EXPECT_TRUE(*answers_[waits]);
+}
+
+}  // namespace
+}  // namespace gpunode::inference
