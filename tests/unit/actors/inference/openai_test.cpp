@@ -87,6 +87,27 @@ TEST(OpenaiCompletion, refuses_by_name_what_it_cannot_do) {
   EXPECT_THAT(refusal(R"({"model": "m", "prompt": ["a", "b"], "n": 100})"), HasSubstr("128"));
 }
 
+TEST(OpenaiCompletion, is_refused_for_a_field_that_clients_are_told) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"prompt": "a"})", "model"},
+      {R"({"model": "m", "prompt": [1]})", "prompt"},
+      {R"({"model": "m", "prompt": "a", "temperature": 3, "n": 0})", "temperature"},
+      {R"({"model": "m", "prompt": "a", "seed": "x"})", "seed"},
+      {R"({"model": "m", "prompt": "a", "temprature": 1})", "temprature"},
+      {R"({"model": "m", "prompt": ["a", "b"], "n": 100})", "n"},
+      {R"({"model": "m", "prompt": "a", "stream": true, "stream_options": {"usage": 1}})",
+       "stream_options"},
+      {"[]", ""}};
+  for (const auto& [body, field] : cases) {
+    std::string wrong;
+    const auto request = read_completion(body, 1, &wrong);
+    ASSERT_FALSE(request) << body;
+    EXPECT_EQ(wrong, field) << body;
+    const Json told = Json::parse(error_body(request.error(), wrong))["error"]["param"];
+    EXPECT_EQ(told, wrong.empty() ? Json() : Json(field)) << body;
+  }
+}
+
 TEST(OpenaiCompletion, is_told_whole_with_its_usage) {
   auto request = read(R"({"model": "m", "prompt": ["a", "b"], "n": 2, "echo": true})");
   std::vector<GenerateAnswer> texts(4);
