@@ -31,7 +31,7 @@ import cluster
 CONTEXT = 160
 VOCABULARY = 512
 NEW_TOKENS = 32
-NEAR = 10 * peer.SCORES  # so near, relative to the largest score, two of them may change places
+NEAR = 2 * peer.SCORES  # so near, relative to the largest score, two of them may change places
 LINES = ["The quick brown fox jumps over the lazy dog, and doesn't look back; 1234567890 times.",
          "Съешь ещё этих мягких французских булок, да выпей чаю.",
          "我能吞下玻璃而不伤身体。いろはにほへと ちりぬるを。",
@@ -140,7 +140,7 @@ def setUpModule():
 
 def client():
     """One that tries nothing twice, so that each refusal is seen."""
-    made = openai.OpenAI(base_url=NODE.info["http"] + "/v1", api_key="none", max_retries=0,
+    made = openai.OpenAI(base_url=NODE.info["http"], api_key="none", max_retries=0,
                          timeout=cluster.TIMEOUT)
     unittest.addModuleCleanup(made.close)
     return made
@@ -149,14 +149,21 @@ def client():
 class SameTexts(unittest.TestCase):
     """Greedy ones, token for token."""
 
+    @classmethod
+    def setUpClass(cls):
+        cls.ask = client()
+
+    def setUp(self):
+        torch.manual_seed(7)
+
     def ours(self, served, prompt, count, **options):
-        return client().completions.create(model=served.name, prompt=prompt, max_tokens=count,
+        return self.ask.completions.create(model=served.name, prompt=prompt, max_tokens=count,
                                            temperature=0, **options)
 
     def expect_the_same(self, served, prompt, tokens, **options):
         answer = self.ours(served, prompt, len(tokens), **options)
         self.assertEqual(answer.choices[0].text, served.text_of(tokens))
-        self.assertEqual(answer.choices[0].finish_reason, "length")
+        self.assertEqual(answer.choices[0].finish_reason, "length" if tokens[-1] else "stop")
         self.assertEqual(answer.usage.prompt_tokens, served.tokens_of(prompt).input_ids.shape[1])
         self.assertEqual(answer.usage.completion_tokens, len(tokens))
 
@@ -171,6 +178,7 @@ class SameTexts(unittest.TestCase):
                 seen.update(tokens)
                 if tokens:
                     self.expect_the_same(served, prompt, tokens)
+        print(served.name, compared, len(seen), served.text_of(list(seen))[:0], file=sys.stderr)
         self.assertGreater(compared, len(prompts) * NEW_TOKENS // 2, "hangs on rounding too often")
         self.assertGreater(len(seen), 12, "says too little to compare")
         # A text says which tokens it is of where each beginning of it is the same too.
@@ -183,7 +191,7 @@ class SameTexts(unittest.TestCase):
         self.expect_texts(Served("gpt2", gpt2()))
 
     def test_of_a_gpt2_with_a_narrow_network_in_bf16(self):
-        served = Served("gpt2-bf16", gpt2(n_inner=64, n_head=2), dtype=torch.bfloat16)
+        served = Served("gpt2-bf16", gpt2(n_inner=96, n_head=2), dtype=torch.bfloat16)
         self.assertEqual(json.loads((served.folder / "config.json").read_text())["dtype"], "bfloat16")
         self.expect_texts(served)
 
@@ -253,6 +261,7 @@ class Client(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
+        torch.manual_seed(7)
         cls.served = Served("m", gpt2(), seed=9)
         cls.ask = client()
 
@@ -406,7 +415,7 @@ class Client(unittest.TestCase):
         body = {"model": "m", "prompt": MIXED, "max_tokens": 24, "temperature": 0, "stream": True}
         done = subprocess.run(
             ["curl", "--silent", "--fail", "--no-buffer", "--max-time", str(cluster.TIMEOUT),
-             NODE.info["http"] + "/v1/completions", "-H", "Content-Type: application/json",
+             NODE.info["http"] + "/completions", "-H", "Content-Type: application/json",
              "--data-binary", "@-"], input=json.dumps(body), capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         events = done.stdout.removesuffix("\n\n").split("\n\n")
