@@ -184,6 +184,7 @@ Result<void> ServedModel::continue_text(const GenerateRequest& request, Time dea
   if (auto read = generator.prompt(*prompt); !read) return read.error();
   answer.prompt_tokens = static_cast<std::uint32_t>(prompt->size());
   tokenizer::TextStream stream(is_.tokenizer);
+  if (auto behind = stream.go_on_from(*prompt); !behind) return behind.error().within("prompt");
   StopSequences stop(request.stop);
   while (answer.tokens < request.max_tokens && !stop.is_over()) {
     if (clock_->now() >= deadline) {
