@@ -20,9 +20,11 @@ constexpr const char* kJson = "application/json";
 constexpr auto kLookForClient = std::chrono::milliseconds(100);
 constexpr std::size_t kLongestRequestBytes = 1 << 20;  // the mesh takes no longer one
 
-http::Answer refusal(const Error& error) {
-  http::Answer answer{
-      .status = openai::status_of(error), .content_type = kJson, .body = openai::error_body(error)};
+// `field`: of the request, that it is about.
+http::Answer refusal(const Error& error, const std::string& field = "") {
+  http::Answer answer{.status = openai::status_of(error),
+                      .content_type = kJson,
+                      .body = openai::error_body(error, field)};
   if (answer.status == 429 || answer.status == 503) answer.headers = {{"Retry-After", "1"}};
   return answer;
 }
@@ -198,8 +200,9 @@ http::Answer answer_in_pieces(const HttpFrontOptions& options, const http::Reque
 }
 
 http::Answer complete(const HttpFrontOptions& options, const http::Request& asked) {
-  auto request = openai::read_completion(asked.body, random_number());
-  if (!request) return refusal(request.error());
+  std::string wrong_field;
+  auto request = openai::read_completion(asked.body, random_number(), &wrong_field);
+  if (!request) return refusal(request.error(), wrong_field);
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(options.clock->wall().time_since_epoch());
   AnswerHead head{.id = random_id(), .created = seconds.count(), .model = request->model};

@@ -14,10 +14,6 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostChoices = 128;
 
-Error wrong(const std::string& field, const std::string& what) {
-  return {ErrorCode::invalid_argument, "'" + field + "' " + what};
-}
-
 // The fields of a request, each read once; null stands for what is absent.
 class Fields {
  public:
@@ -33,8 +29,7 @@ class Fields {
     if (!found || failure) return;
     const double given = found->is_number() ? found->get<double>() : low - 1;
     if (!(given >= low && given <= high))
-      failure =
-          wrong(name, "must be a number from " + Json(low).dump() + " to " + Json(high).dump());
+      refuse(name, "must be a number from " + Json(low).dump() + " to " + Json(high).dump());
     else
       value = given;
   }
@@ -45,8 +40,8 @@ class Fields {
     const bool fits = found->is_number_unsigned() && found->get<std::uint64_t>() >= low &&
                       found->get<std::uint64_t>() <= high;
     if (!fits)
-      failure = wrong(name, "must be a whole number from " + std::to_string(low) + " to " +
-                                std::to_string(high));
+      refuse(name, "must be a whole number from " + std::to_string(low) + " to " +
+                       std::to_string(high));
     else
       value = static_cast<Whole>(found->get<std::uint64_t>());
   }
@@ -54,7 +49,7 @@ class Fields {
     const Json* found = find(name);
     if (!found || failure) return;
     if (!found->is_boolean())
-      failure = wrong(name, "must be true or false");
+      refuse(name, "must be true or false");
     else
       value = found->get<bool>();
   }
@@ -65,13 +60,13 @@ class Fields {
     if (!found || failure) return made;
     const Json list = found->is_array() ? *found : Json::array({*found});
     if (list.size() > most)
-      failure = wrong(name, "has more than " + std::to_string(most) + " entries");
+      refuse(name, "has more than " + std::to_string(most) + " entries");
     for (const Json& one : list) {
       if (failure) break;
       if (one.is_string())
         made.push_back(one.get<std::string>());
       else
-        failure = wrong(name, "must be a text or a list of texts");
+        refuse(name, "must be a text or a list of texts");
     }
     return made;
   }
@@ -79,18 +74,27 @@ class Fields {
   void only(const std::string& name, const Json& value) {
     const Json* found = find(name);
     if (found && !failure && *found != value)
-      failure = wrong(name, "can only be " + value.dump() + " here");
+      refuse(name, "can only be " + value.dump() + " here");
   }
   void refuse_unknown() {
     if (failure) return;
     for (const auto& [name, value] : body_.items())
       if (std::ranges::find(known_, name) == known_.end())
-        failure = {ErrorCode::invalid_argument, unknown_word("field", name, known_)};
+        refuse_because(name, unknown_word("field", name, known_));
+  }
+  void refuse(const std::string& name, const std::string& what) {
+    refuse_because(name, "'" + name + "' " + what);
   }
 
   std::optional<Error> failure;
+  std::string wrong;  // the field that it is about
 
  private:
+  void refuse_because(const std::string& name, std::string why) {
+    failure = {ErrorCode::invalid_argument, std::move(why)};
+    wrong = name;
+  }
+
   const Json body_;
   std::vector<std::string> known_;
 };
@@ -106,6 +110,7 @@ void read_sampling(Fields& fields, GenerateRequest& request) {
   fields.real("frequency_penalty", -2, 2, request.frequency_penalty);
   fields.real("repetition_penalty", 0.01, 100, request.repetition_penalty);
   request.stop = fields.texts("stop", 16);
+  fields.whole("priority", 0, 100, request.priority);
 }
 
 // A seed as OpenAI has them, which may be negative.
@@ -113,7 +118,7 @@ void read_seed(Fields& fields, std::uint64_t& seed) {
   const Json* found = fields.find("seed");
   if (!found || fields.failure) return;
   if (!found->is_number_integer())
-    fields.failure = wrong("seed", "must be a whole number");
+    fields.refuse("seed", "must be a whole number");
   else
     seed = static_cast<std::uint64_t>(found->get<std::int64_t>());
 }
@@ -123,12 +128,13 @@ void read_stream(Fields& fields, CompletionRequest& request) {
   const Json* options = fields.find("stream_options");
   if (!options || fields.failure) return;
   Fields inner(*options);
-  if (!options->is_object()) inner.failure = wrong("stream_options", "must be an object");
+  if (!options->is_object()) inner.refuse("stream_options", "must be an object");
   inner.flag("include_usage", request.include_usage);
   inner.refuse_unknown();
   fields.failure = inner.failure;
+  fields.wrong = "stream_options";
   if (!fields.failure && !request.stream)
-    fields.failure = wrong("stream_options", "makes sense with \"stream\": true only");
+    fields.refuse("stream_options", "makes sense with \"stream\": true only");
 }
 
 // "deadline" is no word of theirs: the text was cut as by a length.
@@ -198,17 +204,19 @@ Told told(ErrorCode code) {
   return {code, 500, "server_error"};
 }
 
-Json error_json_of(const Error& error) {
+// `param`: the field that it is about; empty: none.
+Json error_json_of(const Error& error, const std::string& param = "") {
   return {{"error",
            {{"message", error.detail},
             {"type", told(error.code).type},
-            {"param", nullptr},
+            {"param", param.empty() ? Json() : Json(param)},
             {"code", to_string(error.code)}}}};
 }
 
 }  // namespace
 
-Result<CompletionRequest> read_completion(std::string_view body, std::uint64_t random) {
+Result<CompletionRequest> read_completion(std::string_view body, std::uint64_t random,
+                                          std::string* wrong_field) {
   Json parsed = Json::parse(body, nullptr, false);
   if (!parsed.is_object())
     return {ErrorCode::invalid_argument, "the request's body is no JSON object"};
@@ -228,11 +236,14 @@ Result<CompletionRequest> read_completion(std::string_view body, std::uint64_t r
   fields.only("logprobs", false);
   fields.find("user");  // whatever it is
   fields.refuse_unknown();
-  if (fields.failure) return *fields.failure;
-  if (names.size() != 1) return wrong("model", "is missing");
-  if (prompts.empty()) return wrong("prompt", "is missing");
-  if (prompts.size() * request.choices_a_prompt > kMostChoices)
-    return wrong("n", "times the prompts is more than " + std::to_string(kMostChoices));
+  if (!fields.failure && names.size() != 1) fields.refuse("model", "is missing");
+  if (!fields.failure && prompts.empty()) fields.refuse("prompt", "is missing");
+  if (!fields.failure && prompts.size() * request.choices_a_prompt > kMostChoices)
+    fields.refuse("n", "times the prompts is more than " + std::to_string(kMostChoices));
+  if (fields.failure) {
+    if (wrong_field) *wrong_field = fields.wrong;
+    return *fields.failure;
+  }
   request.model = names.front();
   for (const std::string& prompt : prompts)
     for (std::size_t choice = 0; choice < request.choices_a_prompt; ++choice) {
@@ -295,8 +306,8 @@ int status_of(const Error& error) {
   return told(error.code).status;
 }
 
-std::string error_body(const Error& error) {
-  return dumped(error_json_of(error));
+std::string error_body(const Error& error, const std::string& param) {
+  return dumped(error_json_of(error, param));
 }
 
 }  // namespace gpunode::inference::openai

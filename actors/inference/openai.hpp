@@ -1,6 +1,7 @@
 // OpenAI's completions as JSON: requests read strictly, and answers written whole or in pieces. A field
 // that is not known here is refused, never ignored. Pure.
-// Source: OpenAI's API reference, completions; with top_k, min_p and repetition_penalty as vLLM has them.
+// Source: OpenAI's API reference, completions; with top_k, min_p and repetition_penalty as vLLM has
+// them, and a priority (0 to 100, higher ones first).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -24,8 +25,9 @@ struct CompletionRequest {
   bool include_usage = false;  // in the stream's last piece but [DONE]
 };
 // `random` is the seed where the request names none; each choice of a prompt has another one.
-// Fails with: invalid_argument, naming the field.
-Result<CompletionRequest> read_completion(std::string_view body, std::uint64_t random);
+// Fails with: invalid_argument, naming the field, which `wrong_field` is set to too.
+Result<CompletionRequest> read_completion(std::string_view body, std::uint64_t random,
+                                          std::string* wrong_field = nullptr);
 
 // What all pieces of one answer have in common.
 struct AnswerHead {
@@ -47,7 +49,7 @@ std::string model(const std::string& name, std::int64_t created);
 std::string models(const std::vector<std::string>& names, std::int64_t created);
 
 int status_of(const Error& error);
-// {"error": {message, type, param, code}}
-std::string error_body(const Error& error);
+// {"error": {message, type, param, code}}; `param`: the field that it is about, if it is about one.
+std::string error_body(const Error& error, const std::string& param = "");
 
 }  // namespace gpunode::inference::openai

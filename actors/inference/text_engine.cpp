@@ -73,7 +73,7 @@ void TextEngine::begin(TextOrder order) {
   Text& text = texts_.try_emplace(*id, std::move(order), options_).first->second;
   text.answer.prompt_tokens = static_cast<std::uint32_t>(prompt->size());
   text.sampler.read(*prompt);
-  if (text.order.request.max_tokens == 0) finish(*id);
+  if (auto behind = text.stream.go_on_from(*prompt); !behind) answer(*id, behind.error());
 }
 
 void TextEngine::answer(TextBatch::Id id, Result<GenerateAnswer> result) {

@@ -77,7 +77,8 @@ const std::map<std::string, Keys>& commands() {
         {"repetition_penalty", kReal},
         {"stop", kList},
         {"seed", kWhole},
-        {"timeout_ms", kWhole}}},
+        {"timeout_ms", kWhole},
+        {"priority", kWhole}}},
   };
   return all;
 }

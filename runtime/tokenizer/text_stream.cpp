@@ -10,6 +10,16 @@ constexpr std::size_t kMostHeld = 32;
 
 }  // namespace
 
+Result<void> TextStream::go_on_from(std::span<const Token> tokens) {
+  tokens = tokens.last(std::min(tokens.size(), kMostHeld));
+  tokens_.assign(tokens.begin(), tokens.end());
+  given_ = tokens_.size();
+  auto text = tokenizer_->decode(tokens_);
+  if (!text) return text.error();
+  given_text_ = *std::move(text);
+  return {};
+}
+
 Result<std::string> TextStream::add(Token token) {
   tokens_.push_back(token);
   auto text = tokenizer_->decode(tokens_);

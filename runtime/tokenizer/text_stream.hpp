@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,10 @@ class TextStream {
   explicit TextStream(std::shared_ptr<const Tokenizer> tokenizer)
       : tokenizer_(std::move(tokenizer)) {}
 
+  // What the text goes on from, before any of it: its first word may begin with a space that a decoder
+  // takes from what begins with it. Only the last few of these tokens count.
+  // Fails with: what decoding fails with.
+  Result<void> go_on_from(std::span<const Token> tokens);
   // What this token adds, and those before it whose characters were not whole; often nothing.
   // Fails with: what decoding fails with.
   Result<std::string> add(Token token);

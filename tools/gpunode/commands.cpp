@@ -365,6 +365,7 @@ std::vector<Command> make_commands() {
         {"--repetition-penalty", "R", "what was said already is R times less likely (default 1)"},
         {"--stop", "TEXT", "end before this; can be given several times", true},
         {"--seed", "N", "same seed, same text (default 1)"},
+        {"--priority", "N", "where texts wait, higher ones go first: 0 (default) to 100"},
         {"--timeout", "TIME", "give up after this time (default 30s)"},
         kState,
         kJson},

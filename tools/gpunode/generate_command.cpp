@@ -40,6 +40,8 @@ Result<nlohmann::json> request_of(const Arguments& arguments) {
   if (!repetition) return repetition.error();
   auto seed = arguments.whole("--seed", 1, 0, UINT64_MAX);
   if (!seed) return seed.error();
+  auto priority = arguments.whole("--priority", 0, 0, 100);
+  if (!priority) return priority.error();
   auto timeout = arguments.duration("--timeout", std::chrono::seconds(30));
   if (!timeout) return timeout.error();
   if (timeout->count() < 1 || timeout->count() > 3'600'000)
@@ -53,7 +55,8 @@ Result<nlohmann::json> request_of(const Arguments& arguments) {
                         {"repetition_penalty", *repetition},
                         {"stop", arguments.all("--stop")},
                         {"seed", *seed},
-                        {"timeout_ms", timeout->count()}};
+                        {"timeout_ms", timeout->count()},
+                        {"priority", *priority}};
 }
 
 }  // namespace

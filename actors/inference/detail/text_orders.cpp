@@ -98,7 +98,8 @@ GenerateText text_order_of(const Command& command) {
                    .repetition_penalty = field<double>(arguments, "repetition_penalty", 1.0),
                    .stop = field<std::vector<std::string>>(arguments, "stop", {}),
                    .seed = field<std::uint64_t>(arguments, "seed", 1),
-                   .timeout_ms = field<std::uint32_t>(arguments, "timeout_ms", 30'000)};
+                   .timeout_ms = field<std::uint32_t>(arguments, "timeout_ms", 30'000),
+                   .priority = field<std::uint32_t>(arguments, "priority", 0)};
   order.done = [model = order.model, answer = command.answer](const Result<GenerateAnswer>& text) {
     if (!text) return answer(error_json(text.error()));
     answer(ok_json({{"model", model},

@@ -15,6 +15,7 @@ TEST(GenerateCodec, carries_bytes_that_are_no_text) {
   request.frequency_penalty = 1.5;
   request.repetition_penalty = 1.25;
   request.stop = {"\n\n", "User:"};
+  request.priority = 7;
   auto back = decode_generate(encode(GenerateMessage(request)));
   ASSERT_TRUE(back);
   EXPECT_EQ(encode(*back), encode(GenerateMessage(request)));
@@ -22,6 +23,7 @@ TEST(GenerateCodec, carries_bytes_that_are_no_text) {
   EXPECT_EQ(std::get<GenerateRequest>(*back).frequency_penalty, 1.5);
   EXPECT_EQ(std::get<GenerateRequest>(*back).prompt, request.prompt);
   EXPECT_EQ(std::get<GenerateRequest>(*back).seed, 9u);
+  EXPECT_EQ(std::get<GenerateRequest>(*back).priority, 7u);
 }
 
 TEST(GenerateCodec, carries_pieces) {
@@ -56,6 +58,9 @@ TEST(GenerateCodec, refuses_requests_out_of_range) {
   request.stop.assign(17, "x");
   EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
   request.stop = {std::string(1025, 'x')};
+  EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
+  request = {};
+  request.priority = 101;
   EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
 }
 

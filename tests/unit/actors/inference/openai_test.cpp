@@ -41,7 +41,8 @@ TEST(OpenaiCompletion, reads_all_that_it_knows) {
   const auto request = read(R"({"model": "m", "prompt": "a", "max_tokens": 5, "temperature": 0,
       "top_p": 0.5, "top_k": 4, "min_p": 0.1, "presence_penalty": -1, "frequency_penalty": 2,
       "repetition_penalty": 1.5, "stop": ["x", "y"], "seed": -1, "stream": true, "echo": true,
-      "stream_options": {"include_usage": true}, "user": "u", "best_of": 1, "suffix": null})");
+      "stream_options": {"include_usage": true}, "user": "u", "best_of": 1, "suffix": null,
+      "priority": 3})");
   const GenerateRequest& text = request.texts.front();
   EXPECT_EQ(text.temperature, 0);
   EXPECT_EQ(text.top_p, 0.5);
@@ -52,6 +53,7 @@ TEST(OpenaiCompletion, reads_all_that_it_knows) {
   EXPECT_EQ(text.repetition_penalty, 1.5);
   EXPECT_EQ(text.stop, (std::vector<std::string>{"x", "y"}));
   EXPECT_EQ(text.seed, ~std::uint64_t{0});
+  EXPECT_EQ(text.priority, 3u);
   EXPECT_TRUE(request.stream && request.echo && request.include_usage);
 }
 
@@ -85,6 +87,27 @@ TEST(OpenaiCompletion, refuses_by_name_what_it_cannot_do) {
         R"("stream": true, "stream_options": {"usage": true})", R"("temperature": [])"})
     EXPECT_NE(with(field), "") << field;
   EXPECT_THAT(refusal(R"({"model": "m", "prompt": ["a", "b"], "n": 100})"), HasSubstr("128"));
+}
+
+TEST(OpenaiCompletion, is_refused_for_a_field_that_clients_are_told) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"prompt": "a"})", "model"},
+      {R"({"model": "m", "prompt": [1]})", "prompt"},
+      {R"({"model": "m", "prompt": "a", "temperature": 3, "n": 0})", "temperature"},
+      {R"({"model": "m", "prompt": "a", "seed": "x"})", "seed"},
+      {R"({"model": "m", "prompt": "a", "temprature": 1})", "temprature"},
+      {R"({"model": "m", "prompt": ["a", "b"], "n": 100})", "n"},
+      {R"({"model": "m", "prompt": "a", "stream": true, "stream_options": {"usage": 1}})",
+       "stream_options"},
+      {"[]", ""}};
+  for (const auto& [body, field] : cases) {
+    std::string wrong;
+    const auto request = read_completion(body, 1, &wrong);
+    ASSERT_FALSE(request) << body;
+    EXPECT_EQ(wrong, field) << body;
+    const Json told = Json::parse(error_body(request.error(), wrong))["error"]["param"];
+    EXPECT_EQ(told, wrong.empty() ? Json() : Json(field)) << body;
+  }
 }
 
 TEST(OpenaiCompletion, is_told_whole_with_its_usage) {

@@ -231,6 +231,20 @@ TEST(TokenizerTest, a_stream_gives_whole_characters_and_in_all_the_same_text) {
   EXPECT_EQ(*stream.end(), "\ufffd");
 }
 
+TEST(TokenizerTest, a_stream_that_goes_on_from_a_text_keeps_the_space_before_its_first_word) {
+  const auto tokenizer = made(with_bytes());
+  const auto tokens = *tokenizer->encode("a é a");
+  for (std::size_t before = 0; before < tokens.size(); ++before) {
+    TextStream stream(tokenizer);
+    const std::span<const Token> all(tokens);
+    ASSERT_TRUE(stream.go_on_from(all.first(before)));
+    std::string text = *tokenizer->decode(all.first(before));
+    if (text.find("\ufffd") != std::string::npos) continue;  // no text ends within a character
+    for (const Token token : all.subspan(before)) text += *stream.add(token);
+    EXPECT_EQ(text + *stream.end(), "a é a") << before;
+  }
+}
+
 TEST(TokenizerTest, a_stream_does_not_hold_back_for_ever_what_is_no_text) {
   const auto tokenizer = made(byte_level());
   const Token half = *tokenizer->token_of("Ã");
