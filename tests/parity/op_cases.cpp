@@ -12,6 +12,7 @@ struct MatmulShape {
   bool transpose_a, transpose_b, accumulate, bias;
   Precision precision = Precision::fp32;
   bool packed = false;
+  bool independent_rows = false;
 };
 
 // To bf16, to nearest, ties to even; of numbers that are not on the edge of their range.
@@ -26,7 +27,7 @@ void add_matmul(std::vector<Case>& table, const MatmulShape& s) {
              (s.transpose_b ? " tb" : "") + (s.accumulate ? " accumulate" : "") +
              (s.bias ? " bias" : "") +
              (s.precision == Precision::fp32 ? "" : " " + std::string(to_string(s.precision))) +
-             (s.packed ? " packed" : "");
+             (s.packed ? " packed" : "") + (s.independent_rows ? " independent rows" : "");
   one.operation = s.precision == Precision::fp32 ? "matmul" : "matmul_bf16";
   one.inputs = {numbers(1, s.rows * s.inner), numbers(2, s.inner * s.columns),
                 numbers(3, s.columns)};
@@ -44,6 +45,7 @@ void add_matmul(std::vector<Case>& table, const MatmulShape& s) {
     args.accumulate = s.accumulate;
     if (s.bias) args.bias = {run.in[2], {s.columns}};
     args.precision = s.precision;
+    args.independent_rows = s.independent_rows;
     tensor::Workspace::Scope scope(run.workspace);
     if (s.packed) {
       const std::size_t bytes = ops::packed_bytes(s.inner, s.columns);
@@ -399,6 +401,15 @@ void add_forward_cases(std::vector<Case>& table) {
                                    {62, 1027, 517, false, true, false, true},  // through weights
                                    {157, 1031, 511, false, true, false, false}})
     add_matmul(table, shape);
+  for (MatmulShape shape : {MatmulShape{1, 256, 128, false, true, false, false},
+                            {1, 1, 1, false, true, false, true},
+                            {2, 97, 1031, false, true, false, true},
+                            {7, 50, 517, false, true, false, false},
+                            {67, 149, 2051, false, true, false, true},
+                            {192, 384, 128, false, true, false, true}}) {
+    shape.independent_rows = true;
+    add_matmul(table, shape);
+  }
   for (MatmulShape shape : {MatmulShape{192, 384, 128, false, true, false, true},
                             {512, 128, 192, true, false, true, false},
                             {192, 512, 128, false, false, false, false},
