@@ -12,6 +12,10 @@ int train(int argc, char** argv);
 // Status 1 with --require if a product is slower than 0.95 of oneDNN's.
 int products(int argc, char** argv);
 
+// decode [--model NAME] [--threads N] [--rounds N] [--tokens N] [--prompt N] [--texts N] [--require]
+// Status 1 with --require if a bar is missed.
+int decode(int argc, char** argv);
+
 // all-reduce [--ranks LIST] [--sizes LIST] [--samples N] [--no-peer] [--no-sealed]
 // [--mode LIST] [--rate MBIT] [--machines N] [--congestion NAME] [--json FILE] [--require]
 // Status 1 with --require if a bar is missed.

@@ -15,6 +15,8 @@ int main(int argc, char** argv) {
   static constexpr Benchmark kBenchmarks[] = {
       {"train", "tokens a second of two GPTs, against PyTorch", gpunode::bench::train},
       {"products", "matrix products, against the fastest of oneDNN", gpunode::bench::products},
+      {"decode", "texts continued on the CPU, against how fast it reads memory",
+       gpunode::bench::decode},
       {"overlap", "the exchange behind the computation, on a slow link", gpunode::bench::overlap},
       {"all-reduce", "the exact exchange, against Gloo and OpenMPI", gpunode::bench::all_reduce},
   };
