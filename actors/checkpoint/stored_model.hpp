@@ -4,6 +4,7 @@
 // them again. Blocks for as long as the disk takes; costs 4 bytes a parameter. No state.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ namespace gpunode::checkpoint {
 struct TextForm {
   std::string tokenizer;           // its tokenizer.json; empty: the folder has none
   std::vector<model::Token> ends;  // tokens behind which a text is over
+  std::string chat_template = {};  // of its chats, in Jinja; empty: none
+  std::map<std::string, std::string> special_tokens = {};  // by name, as "bos_token"
 };
 
 struct StoredModel {

@@ -27,8 +27,7 @@ Result<void> check_ranges(const GenerateRequest& request) {
   const auto bad = [](const std::string& what) {
     return Error{ErrorCode::invalid_argument, "generate: " + what};
   };
-  if (request.max_tokens < 1 || request.max_tokens > 65536)
-    return bad("max_tokens must be 1 to 65536");
+  if (request.max_tokens > 65536) return bad("max_tokens must be at most 65536");
   const struct {
     const char* name;
     double value, low, high;
@@ -65,7 +64,8 @@ Result<GenerateMessage> checked(const wire::Request& in) {
                       .seed = in.seed(),
                       .timeout_ms = in.timeout_ms(),
                       .stream = in.stream(),
-                      .priority = in.priority()};
+                      .priority = in.priority(),
+                      .chat = text_of(in.chat())};
   if (in.stop())
     for (const auto* sequence : *in.stop()) out.stop.push_back(flatbuffers::GetString(sequence));
   if (auto fits = check_ranges(out); !fits) return fits.error();
@@ -81,12 +81,13 @@ Bytes encode(const GenerateMessage& message) {
   if (const auto* request = std::get_if<GenerateRequest>(&message)) {
     auto prompt = octets(builder, request->prompt);
     auto stop = builder.CreateVectorOfStrings(request->stop);
-    body =
-        wire::CreateRequest(builder, prompt, request->max_tokens, request->temperature,
-                            request->top_k, request->seed, request->timeout_ms, request->top_p,
-                            request->min_p, request->presence_penalty, request->frequency_penalty,
-                            request->repetition_penalty, stop, request->stream, request->priority)
-            .Union();
+    auto chat = octets(builder, request->chat);
+    body = wire::CreateRequest(builder, prompt, request->max_tokens, request->temperature,
+                               request->top_k, request->seed, request->timeout_ms, request->top_p,
+                               request->min_p, request->presence_penalty,
+                               request->frequency_penalty, request->repetition_penalty, stop,
+                               request->stream, request->priority, chat)
+               .Union();
   } else if (const auto* piece = std::get_if<GeneratePiece>(&message)) {
     kind = wire::Body::Piece;
     auto text = octets(builder, piece->text);

@@ -14,7 +14,7 @@ namespace gpunode::inference {
 
 struct GenerateRequest {
   std::string prompt;
-  std::uint32_t max_tokens = 128;  // 1 to 65536
+  std::uint32_t max_tokens = 128;  // to 65536; 0: as many as the model reads beside the prompt
   double temperature = 1.0;        // 0: always the most probable token
   std::uint32_t top_k = 0;         // 0: all
   double top_p = 1, min_p = 0;     // 0 to 1; token_sampler.hpp has these and the penalties
@@ -25,6 +25,7 @@ struct GenerateRequest {
   std::uint32_t timeout_ms = 30'000;
   std::uint64_t stream = 0;    // not 0: pieces are wanted, under this number
   std::uint32_t priority = 0;  // where texts wait, higher ones go first; 0 to 100
+  std::string chat = {};       // not empty: stands for the prompt (chat_form.hpp)
 };
 struct GenerateAnswer {
   std::string text;

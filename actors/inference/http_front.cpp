@@ -34,9 +34,9 @@ std::uint64_t random_number() {
   return std::uint64_t{device()} << 32 | device();
 }
 
-std::string random_id() {
+std::string random_id(bool is_chat) {
   constexpr char kDigits[] = "0123456789abcdef";
-  std::string id = "cmpl-";
+  std::string id = is_chat ? "chatcmpl-" : "cmpl-";
   for (int word = 0; word < 2; ++word)
     for (std::uint64_t left = random_number(), i = 0; i < 12; ++i, left >>= 4)
       id += kDigits[left & 15];
@@ -151,9 +151,10 @@ void write_stream(http::Writer& to, Choices& choices, const AnswerHead& head,
   const auto write_text = [&](std::size_t choice, const std::string& text) {
     return text.empty() || to.write(openai::text_event(head, choice, text));
   };
-  if (request.echo)
-    for (std::size_t choice = 0; choice < texts.size(); ++choice)
-      if (!write_text(choice, request.texts[choice].prompt)) return;
+  for (std::size_t choice = 0; choice < texts.size(); ++choice) {
+    if (request.is_chat && !to.write(openai::start_event(head, choice))) return;
+    if (request.echo && !write_text(choice, request.texts[choice].prompt)) return;
+  }
   for (std::size_t left = texts.size(); left > 0;) {
     auto event = choices.next();
     if (!event) {
@@ -199,13 +200,20 @@ http::Answer answer_in_pieces(const HttpFrontOptions& options, const http::Reque
           }};
 }
 
+using ReadRequest = Result<CompletionRequest>(std::string_view body, std::uint64_t random,
+                                              std::string* wrong_field);
+
+template <ReadRequest* read>
 http::Answer complete(const HttpFrontOptions& options, const http::Request& asked) {
   std::string wrong_field;
-  auto request = openai::read_completion(asked.body, random_number(), &wrong_field);
+  auto request = read(asked.body, random_number(), &wrong_field);
   if (!request) return refusal(request.error(), wrong_field);
   const auto seconds =
       std::chrono::duration_cast<std::chrono::seconds>(options.clock->wall().time_since_epoch());
-  AnswerHead head{.id = random_id(), .created = seconds.count(), .model = request->model};
+  AnswerHead head{.id = random_id(request->is_chat),
+                  .created = seconds.count(),
+                  .model = request->model,
+                  .is_chat = request->is_chat};
   if (request->stream)
     return answer_in_pieces(options, asked, std::move(head), *std::move(request));
   return answer_whole(options, asked, head, *request);
@@ -239,7 +247,8 @@ struct Route {
   http::Answer (*answer)(const HttpFrontOptions& options, const http::Request& asked);
 };
 constexpr Route kRoutes[] = {
-    {"/v1/completions", "POST", complete},
+    {"/v1/completions", "POST", complete<openai::read_completion>},
+    {"/v1/chat/completions", "POST", complete<openai::read_chat>},
     {"/v1/models", "GET",
      [](const HttpFrontOptions& options, const http::Request&) { return list_models(options); }},
     {"/health", "GET",

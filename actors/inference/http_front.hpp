@@ -1,9 +1,9 @@
-// Inference over HTTP, for clients that know OpenAI's API: completions, whole or streamed, and the models
-// that the cluster serves. Any node answers for any model. Nothing authenticates a client, so it is for
+// Inference over HTTP, for clients that know OpenAI's API: completions of texts and of chats, whole or
+// streamed, and the models that the cluster serves. Any node answers for any model. Nothing authenticates a client, so it is for
 // loopback; pages of a browser are kept out by their Host, Origin and content type. Each request that is
 // answered has a thread of the server's, which waits while the model works. Any thread may own it.
 //
-//   GET  /v1/models, /v1/models/NAME    POST /v1/completions    GET /health
+//   GET  /v1/models, /v1/models/NAME    POST /v1/completions, /v1/chat/completions    GET /health
 #pragma once
 
 #include <functional>

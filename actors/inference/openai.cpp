@@ -1,141 +1,11 @@
 #include "actors/inference/openai.hpp"
 
-#include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
-
-#include "runtime/base/nearest.hpp"
-#include "runtime/base/rng.hpp"
 
 namespace gpunode::inference::openai {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr std::size_t kMostChoices = 128;
-
-// The fields of a request, each read once; null stands for what is absent.
-class Fields {
- public:
-  explicit Fields(Json body) : body_(std::move(body)) {}
-
-  const Json* find(const std::string& name) {
-    known_.push_back(name);
-    const auto found = body_.find(name);
-    return found == body_.end() || found->is_null() ? nullptr : &*found;
-  }
-  void real(const std::string& name, double low, double high, double& value) {
-    const Json* found = find(name);
-    if (!found || failure) return;
-    const double given = found->is_number() ? found->get<double>() : low - 1;
-    if (!(given >= low && given <= high))
-      refuse(name, "must be a number from " + Json(low).dump() + " to " + Json(high).dump());
-    else
-      value = given;
-  }
-  template <class Whole>
-  void whole(const std::string& name, std::uint64_t low, std::uint64_t high, Whole& value) {
-    const Json* found = find(name);
-    if (!found || failure) return;
-    const bool fits = found->is_number_unsigned() && found->get<std::uint64_t>() >= low &&
-                      found->get<std::uint64_t>() <= high;
-    if (!fits)
-      refuse(name, "must be a whole number from " + std::to_string(low) + " to " +
-                       std::to_string(high));
-    else
-      value = static_cast<Whole>(found->get<std::uint64_t>());
-  }
-  void flag(const std::string& name, bool& value) {
-    const Json* found = find(name);
-    if (!found || failure) return;
-    if (!found->is_boolean())
-      refuse(name, "must be true or false");
-    else
-      value = found->get<bool>();
-  }
-  // A text, or a list of texts.
-  std::vector<std::string> texts(const std::string& name, std::size_t most) {
-    const Json* found = find(name);
-    std::vector<std::string> made;
-    if (!found || failure) return made;
-    const Json list = found->is_array() ? *found : Json::array({*found});
-    if (list.size() > most)
-      refuse(name, "has more than " + std::to_string(most) + " entries");
-    for (const Json& one : list) {
-      if (failure) break;
-      if (one.is_string())
-        made.push_back(one.get<std::string>());
-      else
-        refuse(name, "must be a text or a list of texts");
-    }
-    return made;
-  }
-  // One that may only say what is done anyway.
-  void only(const std::string& name, const Json& value) {
-    const Json* found = find(name);
-    if (found && !failure && *found != value)
-      refuse(name, "can only be " + value.dump() + " here");
-  }
-  void refuse_unknown() {
-    if (failure) return;
-    for (const auto& [name, value] : body_.items())
-      if (std::ranges::find(known_, name) == known_.end())
-        refuse_because(name, unknown_word("field", name, known_));
-  }
-  void refuse(const std::string& name, const std::string& what) {
-    refuse_because(name, "'" + name + "' " + what);
-  }
-
-  std::optional<Error> failure;
-  std::string wrong;  // the field that it is about
-
- private:
-  void refuse_because(const std::string& name, std::string why) {
-    failure = {ErrorCode::invalid_argument, std::move(why)};
-    wrong = name;
-  }
-
-  const Json body_;
-  std::vector<std::string> known_;
-};
-
-void read_sampling(Fields& fields, GenerateRequest& request) {
-  request.max_tokens = 16;
-  fields.whole("max_tokens", 1, 65536, request.max_tokens);
-  fields.real("temperature", 0, 2, request.temperature);
-  fields.real("top_p", 0, 1, request.top_p);
-  fields.whole("top_k", 0, 1'000'000, request.top_k);
-  fields.real("min_p", 0, 1, request.min_p);
-  fields.real("presence_penalty", -2, 2, request.presence_penalty);
-  fields.real("frequency_penalty", -2, 2, request.frequency_penalty);
-  fields.real("repetition_penalty", 0.01, 100, request.repetition_penalty);
-  request.stop = fields.texts("stop", 16);
-  fields.whole("priority", 0, 100, request.priority);
-}
-
-// A seed as OpenAI has them, which may be negative.
-void read_seed(Fields& fields, std::uint64_t& seed) {
-  const Json* found = fields.find("seed");
-  if (!found || fields.failure) return;
-  if (!found->is_number_integer())
-    fields.refuse("seed", "must be a whole number");
-  else
-    seed = static_cast<std::uint64_t>(found->get<std::int64_t>());
-}
-
-void read_stream(Fields& fields, CompletionRequest& request) {
-  fields.flag("stream", request.stream);
-  const Json* options = fields.find("stream_options");
-  if (!options || fields.failure) return;
-  Fields inner(*options);
-  if (!options->is_object()) inner.refuse("stream_options", "must be an object");
-  inner.flag("include_usage", request.include_usage);
-  inner.refuse_unknown();
-  fields.failure = inner.failure;
-  fields.wrong = "stream_options";
-  if (!fields.failure && !request.stream)
-    fields.refuse("stream_options", "makes sense with \"stream\": true only");
-}
 
 // "deadline" is no word of theirs: the text was cut as by a length.
 const char* finish_of(const GenerateAnswer& answer) {
@@ -147,17 +17,29 @@ std::string dumped(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Json head_of(const AnswerHead& head) {
-  return {{"id", head.id},
-          {"object", "text_completion"},
-          {"created", head.created},
-          {"model", head.model}};
+Json head_of(const AnswerHead& head, bool is_piece) {
+  const char* const kind = head.is_chat && is_piece ? "chat.completion.chunk"
+                           : head.is_chat           ? "chat.completion"
+                                                    : "text_completion";
+  return {{"id", head.id}, {"object", kind}, {"created", head.created}, {"model", head.model}};
 }
 
-Json choice_of(std::size_t choice, std::string_view text, const char* finish) {
-  Json made{{"index", choice}, {"text", text}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
+Json choice_of(std::size_t choice, Json content, const char* finish) {
+  Json made{{"index", choice}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
+  made.update(content);
   if (finish) made["finish_reason"] = finish;
   return made;
+}
+
+// Of a text's piece, or of a chat's.
+Json content_of(const AnswerHead& head, std::string_view text) {
+  if (!head.is_chat) return {{"text", text}};
+  return {{"delta", text.empty() ? Json::object() : Json{{"content", text}}}};
+}
+
+Json whole_of(const AnswerHead& head, const std::string& text) {
+  if (!head.is_chat) return {{"text", text}};
+  return {{"message", {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}}}};
 }
 
 // A prompt counts once, whatever it has choices.
@@ -215,74 +97,46 @@ Json error_json_of(const Error& error, const std::string& param = "") {
 
 }  // namespace
 
-Result<CompletionRequest> read_completion(std::string_view body, std::uint64_t random,
-                                          std::string* wrong_field) {
-  Json parsed = Json::parse(body, nullptr, false);
-  if (!parsed.is_object())
-    return {ErrorCode::invalid_argument, "the request's body is no JSON object"};
-  Fields fields(std::move(parsed));
-  CompletionRequest request;
-  const auto names = fields.texts("model", 1);
-  const auto prompts = fields.texts("prompt", kMostChoices);
-  GenerateRequest each{.prompt = {}, .seed = random};
-  read_sampling(fields, each);
-  read_seed(fields, each.seed);
-  fields.whole("n", 1, kMostChoices, request.choices_a_prompt);
-  read_stream(fields, request);
-  fields.flag("echo", request.echo);
-  fields.only("best_of", request.choices_a_prompt);
-  fields.only("logit_bias", Json::object());
-  fields.only("suffix", "");
-  fields.only("logprobs", false);
-  fields.find("user");  // whatever it is
-  fields.refuse_unknown();
-  if (!fields.failure && names.size() != 1) fields.refuse("model", "is missing");
-  if (!fields.failure && prompts.empty()) fields.refuse("prompt", "is missing");
-  if (!fields.failure && prompts.size() * request.choices_a_prompt > kMostChoices)
-    fields.refuse("n", "times the prompts is more than " + std::to_string(kMostChoices));
-  if (fields.failure) {
-    if (wrong_field) *wrong_field = fields.wrong;
-    return *fields.failure;
-  }
-  request.model = names.front();
-  for (const std::string& prompt : prompts)
-    for (std::size_t choice = 0; choice < request.choices_a_prompt; ++choice) {
-      request.texts.push_back(each);
-      request.texts.back().prompt = prompt;
-      // The first one's as it was named, so that it gives the same text alone.
-      if (choice > 0) request.texts.back().seed = mix(each.seed, choice);
-    }
-  return request;
-}
-
 std::string completion(const AnswerHead& head, const CompletionRequest& request,
                        const std::vector<GenerateAnswer>& texts) {
-  Json answer = head_of(head);
+  Json answer = head_of(head, false);
   auto choices = Json::array();
-  for (std::size_t choice = 0; choice < texts.size(); ++choice)
+  for (std::size_t choice = 0; choice < texts.size(); ++choice) {
+    const std::string before = request.echo ? request.texts[choice].prompt : "";
     choices.push_back(
-        choice_of(choice, (request.echo ? request.texts[choice].prompt : "") + texts[choice].text,
-                  finish_of(texts[choice])));
+        choice_of(choice, whole_of(head, before + texts[choice].text), finish_of(texts[choice])));
+  }
   answer["choices"] = std::move(choices);
   answer["usage"] = usage_of(request, texts);
   return dumped(answer);
 }
 
-std::string text_event(const AnswerHead& head, std::size_t choice, std::string_view text) {
-  Json answer = head_of(head);
-  answer["choices"] = Json::array({choice_of(choice, text, nullptr)});
+namespace {
+
+std::string piece_event(const AnswerHead& head, Json choice) {
+  Json answer = head_of(head, true);
+  answer["choices"] = Json::array({std::move(choice)});
   return event(answer);
 }
 
+}  // namespace
+
+std::string start_event(const AnswerHead& head, std::size_t choice) {
+  return piece_event(
+      head, choice_of(choice, {{"delta", {{"role", "assistant"}, {"content", ""}}}}, nullptr));
+}
+
+std::string text_event(const AnswerHead& head, std::size_t choice, std::string_view text) {
+  return piece_event(head, choice_of(choice, content_of(head, text), nullptr));
+}
+
 std::string finish_event(const AnswerHead& head, std::size_t choice, const GenerateAnswer& text) {
-  Json answer = head_of(head);
-  answer["choices"] = Json::array({choice_of(choice, "", finish_of(text))});
-  return event(answer);
+  return piece_event(head, choice_of(choice, content_of(head, ""), finish_of(text)));
 }
 
 std::string usage_event(const AnswerHead& head, const CompletionRequest& request,
                         const std::vector<GenerateAnswer>& texts) {
-  Json answer = head_of(head);
+  Json answer = head_of(head, true);
   answer["choices"] = Json::array();
   answer["usage"] = usage_of(request, texts);
   return event(answer);

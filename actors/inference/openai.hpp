@@ -1,6 +1,6 @@
-// OpenAI's completions as JSON: requests read strictly, and answers written whole or in pieces. A field
+// OpenAI's completions, of texts and of chats, as JSON: requests read strictly, and answers written whole or in pieces. A field
 // that is not known here is refused, never ignored. Pure.
-// Source: OpenAI's API reference, completions; with top_k, min_p and repetition_penalty as vLLM has
+// Source: OpenAI's API reference, completions and chat completions; with top_k, min_p and repetition_penalty as vLLM has
 // them, and a priority (0 to 100, higher ones first).
 #pragma once
 
@@ -20,6 +20,7 @@ struct CompletionRequest {
   std::string model;
   std::vector<GenerateRequest> texts;  // one a choice, in their order
   std::size_t choices_a_prompt = 1;
+  bool is_chat = false;
   bool echo = false;  // the prompt stands before the text
   bool stream = false;
   bool include_usage = false;  // in the stream's last piece but [DONE]
@@ -28,16 +29,20 @@ struct CompletionRequest {
 // Fails with: invalid_argument, naming the field, which `wrong_field` is set to too.
 Result<CompletionRequest> read_completion(std::string_view body, std::uint64_t random,
                                           std::string* wrong_field = nullptr);
+Result<CompletionRequest> read_chat(std::string_view body, std::uint64_t random,
+                                    std::string* wrong_field = nullptr);
 
 // What all pieces of one answer have in common.
 struct AnswerHead {
-  std::string id;            // "cmpl-..."
+  std::string id;            // "cmpl-...", "chatcmpl-..."
   std::int64_t created = 0;  // seconds since 1970
   std::string model;
+  bool is_chat = false;
 };
 std::string completion(const AnswerHead& head, const CompletionRequest& request,
                        const std::vector<GenerateAnswer>& texts);
-// Events of a stream, each with the empty line behind it.
+// Events of a stream, each with the empty line behind it. The first of a chat's choice says who speaks.
+std::string start_event(const AnswerHead& head, std::size_t choice);
 std::string text_event(const AnswerHead& head, std::size_t choice, std::string_view text);
 std::string finish_event(const AnswerHead& head, std::size_t choice, const GenerateAnswer& answer);
 std::string usage_event(const AnswerHead& head, const CompletionRequest& request,

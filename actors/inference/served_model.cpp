@@ -37,7 +37,11 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(const Options& options) {
 }
 
 Result<ServedModel::Description> ServedModel::describe(checkpoint::StoredModel& stored) {
-  Description is{.model = std::move(stored.model), .facts = {}, .tokenizer = {}, .ends = {}};
+  Description is{.model = std::move(stored.model),
+                 .facts = {},
+                 .tokenizer = {},
+                 .ends = {},
+                 .chat = std::make_shared<ChatForm>(stored.text)};
   is.facts = {digest_of(stored.weights), stored.step, is.model->name()};
   if (features_of(*is.model) > 0) return is;
   const std::size_t vocabulary = is.model->vocabulary();
@@ -133,9 +137,11 @@ Result<void> ServedModel::probe() {
 
 Result<void> ServedModel::open_texts() {
   if (features_ > 0) return {};
-  auto texts = TextEngine::open(
-      *program_,
-      {.model = is_.model.get(), .tokenizer = is_.tokenizer, .ends = is_.ends, .clock = clock_});
+  auto texts = TextEngine::open(*program_, {.model = is_.model.get(),
+                                            .tokenizer = is_.tokenizer,
+                                            .ends = is_.ends,
+                                            .chat = is_.chat,
+                                            .clock = clock_});
   if (!texts) return texts.error();
   texts_ = *std::move(texts);
   return {};

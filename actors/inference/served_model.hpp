@@ -68,6 +68,7 @@ class ServedModel {
     ModelFacts facts;
     std::shared_ptr<const tokenizer::Tokenizer> tokenizer;  // null: the model reads rows
     std::vector<model::Token> ends;                         // behind which a text is over
+    std::shared_ptr<const ChatForm> chat;
   };
   static Result<Description> describe(checkpoint::StoredModel& stored);
   static Result<std::unique_ptr<ServedModel>> set_up(const Options& options, Description is,

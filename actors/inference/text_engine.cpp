@@ -62,9 +62,11 @@ void TextEngine::begin(TextOrder order) {
   const Time now = options_.clock->now();
   if (now >= order.deadline)
     return order.done(Error{ErrorCode::timeout, "the deadline passed while the request waited"});
-  auto prompt = options_.tokenizer->encode(order.request.prompt);
-  if (!prompt) return order.done(prompt.error().within("prompt"));
-  if (prompt->empty()) prompt->push_back(beginning_of(*options_.tokenizer, options_.ends));
+  const auto prompt = prompt_of(order.request);
+  if (!prompt) return order.done(prompt.error());
+  if (order.request.max_tokens == 0)
+    order.request.max_tokens = static_cast<std::uint32_t>(
+        std::max(prompt->size() + 1, decoder_->context()) - prompt->size());
   const auto id = batch_.add(now, {.prompt = *prompt,
                                    .deadline = order.deadline,
                                    .priority = order.request.priority,
@@ -74,6 +76,22 @@ void TextEngine::begin(TextOrder order) {
   text.answer.prompt_tokens = static_cast<std::uint32_t>(prompt->size());
   text.sampler.read(*prompt);
   if (auto behind = text.stream.go_on_from(*prompt); !behind) answer(*id, behind.error());
+}
+
+Result<std::vector<model::Token>> TextEngine::prompt_of(const GenerateRequest& request) const {
+  // A template has put all marks into the text.
+  const bool is_chat = !request.chat.empty();
+  std::string of_chat;
+  if (is_chat) {
+    auto text = options_.chat->text_of(request.chat, *options_.clock);
+    if (!text) return text.error();
+    of_chat = *std::move(text);
+  }
+  auto prompt = options_.tokenizer->encode(is_chat ? of_chat : request.prompt,
+                                           {.surrounded = !is_chat, .special_tokens = true});
+  if (!prompt) return prompt.error().within(is_chat ? "messages" : "prompt");
+  if (prompt->empty()) prompt->push_back(beginning_of(*options_.tokenizer, options_.ends));
+  return prompt;
 }
 
 void TextEngine::answer(TextBatch::Id id, Result<GenerateAnswer> result) {

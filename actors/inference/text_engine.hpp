@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "actors/inference/chat_form.hpp"
 #include "actors/inference/generate_codec.hpp"
 #include "actors/inference/stop_sequences.hpp"
 #include "actors/inference/text_batch.hpp"
@@ -40,6 +41,7 @@ class TextEngine {
     const model::Model* model = nullptr;
     std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
     std::vector<model::Token> ends;  // behind which a text is over
+    std::shared_ptr<const ChatForm> chat = std::make_shared<ChatForm>();
     const Clock* clock = nullptr;
     std::size_t texts = 16;  // under way at once
     std::uint64_t cache_bytes = std::uint64_t{1} << 30;
@@ -49,7 +51,8 @@ class TextEngine {
   static Result<std::unique_ptr<TextEngine>> open(model::Program& program, Options options);
 
   // Each order is answered once: cancelled (no more was wanted), timeout (not begun before its
-  // deadline), invalid_argument (a prompt that is no text), resource_exhausted (it would not be begun
+  // deadline), invalid_argument (a prompt that is no text), unsupported (a chat with a model that has
+  // no template of them), resource_exhausted (it would not be begun
   // in time, or too many wait), what reading fails with. Past its deadline a text is cut there, and
   // says so. Those that are left when this goes are not answered.
   void begin(TextOrder order);
@@ -71,6 +74,7 @@ class TextEngine {
     Time began{};
   };
   TextEngine(Options options, std::unique_ptr<model::Decoder> decoder);
+  Result<std::vector<model::Token>> prompt_of(const GenerateRequest& request) const;
   void end_overdue(Time now);
   Result<void> read(std::span<const TextBatch::Part> parts);
   void go_on(TextBatch::Id id, std::span<const float> scores);

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/checkpoint/detail/hub_text.hpp"
 #include "kernels/model/hub_weights.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/snapshot/safetensors_file.hpp"
@@ -20,24 +21,12 @@ using snapshot::SafetensorsFile;
 using snapshot::TensorEntry;
 using storage::Path;
 
-constexpr std::uint64_t kLongestConfigBytes = 4 << 20;
-constexpr std::uint64_t kLongestTokenizerBytes = 64 << 20;
 constexpr const char* kConfig = "config.json";
-constexpr const char* kGeneration = "generation_config.json";
-constexpr const char* kTokenizer = "tokenizer.json";
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
 Error bad(const Path& path, const std::string& what) {
   return {ErrorCode::invalid_argument, path.string() + ": " + what};
-}
-
-Result<json> read_json(const storage::FileSystem& files, const Path& path) {
-  auto text = files.read(path, kLongestConfigBytes);
-  if (!text) return text.error();
-  json document = json::parse(as_text(*text), nullptr, false);
-  if (!document.is_object()) return bad(path, "is no JSON object");
-  return document;
 }
 
 // Objects and lists within objects within the document, and nothing deeper.
@@ -184,31 +173,6 @@ Result<StoredModel> load(const Path& from, const model::HubDescription& descript
     model::from_hub((*tensors)[at], values, stored.weights);
   }
   return stored;
-}
-
-// The token behind which a text is over, or a list of them.
-std::vector<model::Token> end_tokens(const json& config) {
-  const auto found = config.find("eos_token_id");
-  if (found == config.end()) return {};
-  std::vector<model::Token> tokens;
-  for (const json& one : found->is_array() ? *found : json::array({*found}))
-    if (one.is_number_integer()) tokens.push_back(one.get<model::Token>());
-  return tokens;
-}
-
-Result<TextForm> read_text_form(const storage::FileSystem& files, const Path& folder,
-                                const json& config) {
-  TextForm form{.tokenizer = {}, .ends = end_tokens(config)};
-  if (files.exists(folder / kGeneration)) {
-    const auto generation = read_json(files, folder / kGeneration);
-    if (!generation) return generation.error();
-    if (auto ends = end_tokens(*generation); !ends.empty()) form.ends = std::move(ends);
-  }
-  if (!files.exists(folder / kTokenizer)) return form;
-  const auto tokenizer = files.read(folder / kTokenizer, kLongestTokenizerBytes);
-  if (!tokenizer) return tokenizer.error();
-  form.tokenizer = as_text(*tokenizer);
-  return form;
 }
 
 Result<StoredModel> load_by_shapes(const Path& from, const HubConfig& config,

@@ -16,6 +16,7 @@ TEST(GenerateCodec, carries_bytes_that_are_no_text) {
   request.repetition_penalty = 1.25;
   request.stop = {"\n\n", "User:"};
   request.priority = 7;
+  request.chat = R"({"messages":[]})";
   auto back = decode_generate(encode(GenerateMessage(request)));
   ASSERT_TRUE(back);
   EXPECT_EQ(encode(*back), encode(GenerateMessage(request)));
@@ -24,6 +25,7 @@ TEST(GenerateCodec, carries_bytes_that_are_no_text) {
   EXPECT_EQ(std::get<GenerateRequest>(*back).prompt, request.prompt);
   EXPECT_EQ(std::get<GenerateRequest>(*back).seed, 9u);
   EXPECT_EQ(std::get<GenerateRequest>(*back).priority, 7u);
+  EXPECT_EQ(std::get<GenerateRequest>(*back).chat, request.chat);
 }
 
 TEST(GenerateCodec, carries_pieces) {
@@ -37,8 +39,6 @@ TEST(GenerateCodec, carries_pieces) {
 
 TEST(GenerateCodec, refuses_requests_out_of_range) {
   GenerateRequest request;
-  request.max_tokens = 0;
-  EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
   request.max_tokens = 1u << 20;
   EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
   request.max_tokens = 1;

@@ -65,6 +65,25 @@ TEST_F(HttpFront, AnswersACompletion) {
   EXPECT_THAT(answer, HasSubstr(R"("text":"Once upon")"));
 }
 
+TEST_F(HttpFront, AnswersAChat) {
+  model_ = [](const GenerateText& order) {
+    order.on_piece("so it is");
+    order.done(text("so it is" + std::string(order.request.chat.empty() ? "" : "!")));
+  };
+  const std::string body =
+      R"({"model": "small", "messages": [{"role": "user", "content": "Is it?"}])";
+  const std::string head =
+      "POST /v1/chat/completions HTTP/1.1\r\nContent-Type: application/json\r\n";
+  const std::string whole = ask(head, body + "}");
+  EXPECT_THAT(whole, HasSubstr(R"("object":"chat.completion")"));
+  EXPECT_THAT(whole, HasSubstr(R"("content":"so it is!")"));
+  EXPECT_THAT(whole, HasSubstr(R"("id":"chatcmpl-)"));
+  const std::string pieces = ask(head, body + R"(, "stream": true})");
+  EXPECT_THAT(pieces, HasSubstr(R"("delta":{"content":"","role":"assistant"})"));
+  EXPECT_THAT(pieces, HasSubstr(R"("delta":{"content":"so it is"})"));
+  EXPECT_THAT(pieces, HasSubstr("data: [DONE]"));
+}
+
 TEST_F(HttpFront, StreamsWholeCharactersAndSaysThatItIsDone) {
   model_ = [](const GenerateText& order) {
     for (const char* piece : {"one ", "h\xc3", "\xa9", " end\xf0\x9f"}) order.on_piece(piece);

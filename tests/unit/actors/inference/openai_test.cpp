@@ -159,6 +159,81 @@ TEST(OpenaiCompletion, is_told_in_events) {
   EXPECT_EQ(event(error_event({ErrorCode::timeout, "late"}))["error"]["message"], "late");
 }
 
+std::string chat_refusal(const std::string& body) {
+  const auto request = read_chat(body, 7);
+  return request ? "" : request.error().detail;
+}
+
+TEST(OpenaiChat, is_read_as_messages_for_the_models_template) {
+  const auto request =
+      read_chat(R"({"model": "m", "n": 2, "max_completion_tokens": 5, "stream": true,
+      "messages": [{"role": "system", "content": "s"},
+                   {"role": "user", "name": "u", "content": [{"type": "text", "text": "a"},
+                                                             {"type": "text", "text": "b"}]},
+                   {"content": null, "role": "assistant"}],
+      "chat_template_kwargs": {"enable_thinking": false}, "response_format": {"type": "text"},
+      "store": false, "metadata": {"a": "b"}, "user": "u", "tool_choice": "none"})",
+                7);
+  ASSERT_TRUE(request) << request.error().detail;
+  EXPECT_TRUE(request->is_chat && request->stream);
+  ASSERT_EQ(request->texts.size(), 2u);
+  EXPECT_EQ(request->texts[0].max_tokens, 5u);
+  EXPECT_EQ(request->texts[0].seed, 7u);
+  EXPECT_NE(request->texts[1].seed, 7u);
+  EXPECT_EQ(request->texts[0].chat,
+            R"({"messages":[{"role":"system","content":"s"},)"
+            R"({"role":"user","name":"u","content":"ab"},{"content":null,"role":"assistant"}],)"
+            R"("more":{"enable_thinking":false}})")
+      << "in the order in which they were given";
+  EXPECT_EQ(read_chat(R"({"model": "m", "messages": [{"role": "user", "content": ""}]})", 1)
+                ->texts[0]
+                .max_tokens,
+            0u)
+      << "as many as there is room for";
+}
+
+TEST(OpenaiChat, refuses_by_name_what_it_cannot_do) {
+  EXPECT_THAT(chat_refusal("7"), HasSubstr("JSON"));
+  EXPECT_THAT(chat_refusal(R"({"model": "m"})"), HasSubstr("'messages'"));
+  for (const char* messages :
+       {"[]", "{}", "[1]", R"([{"content": "a"}])", R"([{"role": 1, "content": "a"}])",
+        R"([{"role": "user", "content": 5}])",
+        R"([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}])"})
+    EXPECT_THAT(chat_refusal(R"({"model": "m", "messages": )" + std::string(messages) + "}"),
+                HasSubstr("'messages'"))
+        << messages;
+  for (const char* field :
+       {R"("tools": [{"type": "function"}])", R"("response_format": {"type": "json_object"})",
+        R"("prompt": "a")", R"("chat_template_kwargs": [])", R"("max_completion_tokens": 0)"})
+    EXPECT_NE(chat_refusal(R"({"model": "m", "messages": [{"role": "user", "content": "a"}], )" +
+                           std::string(field) + "}"),
+              "")
+        << field;
+}
+
+TEST(OpenaiChat, is_told_whole_and_in_events) {
+  const AnswerHead head{"chatcmpl-1", 9, "m", true};
+  const auto request =
+      *read_chat(R"({"model": "m", "messages": [{"role": "user", "content": "a"}]})", 1);
+  GenerateAnswer answer;
+  answer.text = "hello";
+  answer.finish = "stop";
+  const Json told = Json::parse(completion(head, request, {answer}));
+  EXPECT_EQ(told["object"], "chat.completion");
+  EXPECT_EQ(told["choices"][0]["message"]["role"], "assistant");
+  EXPECT_EQ(told["choices"][0]["message"]["content"], "hello");
+  EXPECT_EQ(told["choices"][0]["finish_reason"], "stop");
+  EXPECT_FALSE(told["choices"][0].contains("text"));
+  const Json start = event(start_event(head, 0)), piece = event(text_event(head, 0, "he")),
+             end = event(finish_event(head, 0, answer));
+  EXPECT_EQ(start["object"], "chat.completion.chunk");
+  EXPECT_EQ(start["choices"][0]["delta"]["role"], "assistant");
+  EXPECT_EQ(piece["choices"][0]["delta"], (Json{{"content", "he"}}));
+  EXPECT_TRUE(piece["choices"][0]["finish_reason"].is_null());
+  EXPECT_EQ(end["choices"][0]["delta"], Json::object());
+  EXPECT_EQ(end["choices"][0]["finish_reason"], "stop");
+}
+
 TEST(OpenaiErrors, have_a_status_and_a_code) {
   const std::pair<ErrorCode, int> statuses[] = {
       {ErrorCode::invalid_argument, 400}, {ErrorCode::permission_denied, 403},
