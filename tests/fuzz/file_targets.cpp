@@ -4,6 +4,7 @@
 #include "actors/node/command_arguments.hpp"
 #include "actors/node/endpoints.hpp"
 #include "runtime/base/ip_address.hpp"
+#include "runtime/chat/chat_template.hpp"
 #include "runtime/dataset/table_dataset.hpp"
 #include "runtime/dataset/text_dataset.hpp"
 #include "runtime/snapshot/manifest_codec.hpp"
@@ -100,6 +101,36 @@ std::vector<Bytes> tokenizers() {
           R"({"type":"Sequence","decoders":[{"type":"ByteFallback"},{"type":"Fuse"},)"
           R"({"type":"Strip","content":"_","start":1,"stop":0}]},"model":{"type":"BPE",)"
           R"("unk_token":"a","byte_fallback":true,"vocab":{"a":0,"_":1,"_a":2},"merges":[["_","a"]]}})")};
+}
+
+// Whatever a template does, it ends, and makes no more than it may.
+void run_chat_template(ByteView input) {
+  const auto made = chat::ChatTemplate::parse(as_text(input));
+  if (!made) return;
+  (void)(*made)->render({.messages = R"([{"role":"system","content":" be brief "},)"
+                                     R"({"role":"user","content":"h\u00e9"},{"role":"assistant",)"
+                                     R"("tool_calls":[{"function":{"name":"f","arguments":{}}}]}])",
+                         .tools = R"([{"type":"function","function":{"name":"f","x":[1,2.5]}}])",
+                         .documents = {},
+                         .more = R"({"n":3,"words":["b","A"]})",
+                         .special_tokens = {{"bos_token", "<s>"}, {"eos_token", "</s>"}},
+                         .now = {}});
+}
+
+std::vector<Bytes> chat_templates() {
+  return {
+      text_bytes("{{ bos_token }}{% for m in messages %}{{ '<' ~ m['role'] + '>\\n' }}"
+                 "{{- m.content|trim if m.content is string }}{% if loop.last and "
+                 "add_generation_prompt %}{{ '<assistant>' }}{% endif %}{% endfor %}"),
+      text_bytes("{%- set ns = namespace(i=0, a=[]) %}\n{%- for t in tools if t.function %}\n"
+                 "  {%- set ns.i = ns.i + n // 2 %}{%- set ns.a = ns.a + [t] %}\n"
+                 "  {{- t|tojson(indent=2) }}{% break %}\n{%- else %}{# none #}{%- endfor %}\n"
+                 "{%- macro m(x, y=1) %}{{ x[::-1] }}{{ y ** 2 }}{% endmacro %}{{ m('abc') }}"),
+      text_bytes("{% set x %}a{% endset %}{{ (x * 3).split('a', 1)|join('-')|replace('a', x) }}"
+                 "{{ words|sort|map('upper')|list }}{{ {'k': (1, none)}.items()|list }}"
+                 "{{ messages|selectattr('role', 'equalto', 'user')|list|length }}"
+                 "{{ '%s' % strftime_now('%d %b %Y') }}{{ range(5)[1:]|last }}"),
+  };
 }
 
 // What can be written down again is; the rest is refused in words.
@@ -205,6 +236,7 @@ std::vector<Target> file_targets() {
       {"checkpoint", run_checkpoint, checkpoints},
       {"safetensors", run_safetensors, safetensors},
       {"tokenizer", run_tokenizer, tokenizers},
+      {"chat_template", run_chat_template, chat_templates, std::size_t{32} << 20, 200},
       {"job_file", run_job_file, job_files, std::size_t{2} << 20, 200},
       {"table", run_table,
        [] {
