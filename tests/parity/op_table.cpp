@@ -16,6 +16,7 @@ const std::vector<Case>& cases() {
     add_forward_cases(rows);
     add_backward_cases(rows);
     add_sequence_cases(rows);
+    add_decoding_cases(rows);
     add_wire_cases(rows);
     add_image_cases(rows);
     add_block_cases(rows);

@@ -44,6 +44,7 @@ void add_forward_cases(std::vector<Case>& table);
 void add_backward_cases(std::vector<Case>& table);
 void add_wire_cases(std::vector<Case>& table);
 void add_sequence_cases(std::vector<Case>& table);
+void add_decoding_cases(std::vector<Case>& table);
 void add_image_cases(std::vector<Case>& table);
 void add_block_cases(std::vector<Case>& table);
 void add_fused_cases(std::vector<Case>& table);

@@ -10,7 +10,7 @@ namespace gpunode::cpu {
 
 // y (M, N) = x (M, K) w (N, K)^T + bias
 struct RowProduct {
-  static constexpr std::size_t kChunk = 512;          // of K: part of what the sum is
+  static constexpr std::size_t kChunk = 512;           // of K: part of what the sum is
   static constexpr std::size_t kTogether = 64;         // rows of x that are packed at a time
   static constexpr std::size_t kColumnsTogether = 48;  // whole tiles of each instruction set
   static constexpr std::size_t kScratch = kTogether * kChunk;  // floats, of a thread

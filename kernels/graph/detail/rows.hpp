@@ -46,6 +46,8 @@ OpRow rmsnorm_backward();
 OpRow swiglu();
 OpRow swiglu_backward();
 OpRow rotary();
+OpRow attention_paged();
+OpRow take_rows();
 OpRow relu();
 OpRow relu_backward();
 OpRow tanh();

@@ -208,22 +208,18 @@ TEST_F(ServedFolder, reads_and_writes_the_tokens_of_its_tokenizer) {
 TEST_F(ServedFolder, reads_chats_as_its_template_says) {
   store_folder(2);
   write("tokenizer.json", kTokenizer);
-  const GenerateRequest chat{.max_tokens = 0,
-                             .temperature = 0,
-                             .chat = R"({"messages": [{"role": "user", "content": "ab"}]})"};
+  GenerateRequest chat{.max_tokens = 0, .temperature = 0};
+  chat.chat = R"({"messages": [{"role": "user", "content": "ab"}]})";
   const auto answer_of = [&] { return (*load_folder())->generate(chat, Time::max()); };
   EXPECT_EQ(answer_of().error().code, ErrorCode::unsupported) << "it has none";
-  write("tokenizer_config.json",
-        R"({"bos_token": {"content": "b"}, "chat_template":
-            "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}"})");
-  auto answer = answer_of();
+  write("tokenizer_config.json", R"({"bos_token": {"content": "b"},
+                                     "chat_template": "{{ bos_token + messages[0].content }}"})");
+  const auto answer = answer_of();
   ASSERT_TRUE(answer) << answer.error().message();
   EXPECT_EQ(answer->prompt_tokens, 3u) << "bab";
   EXPECT_EQ(answer->tokens, 5u) << "what fits beside them into a context of 8";
   write("chat_template.jinja", "{% for m in messages %}{{ m.content + m.content }}{% endfor %}");
   EXPECT_EQ(answer_of()->prompt_tokens, 4u) << "a file of its own goes before";
-  write("chat_template.jinja", "{{ raise_exception('only questions') }}");
-  EXPECT_THAT(answer_of().error().message(), ::testing::HasSubstr("only questions"));
   write("chat_template.jinja", "{% include 'other' %}");
   EXPECT_EQ(answer_of().error().code, ErrorCode::unsupported);
   EXPECT_TRUE(ask(**load_folder())) << "and texts go on";
