@@ -40,8 +40,8 @@ class Fields {
     const bool fits = found->is_number_unsigned() && found->get<std::uint64_t>() >= low &&
                       found->get<std::uint64_t>() <= high;
     if (!fits)
-      refuse(name, "must be a whole number from " + std::to_string(low) + " to " +
-                       std::to_string(high));
+      refuse(name,
+             "must be a whole number from " + std::to_string(low) + " to " + std::to_string(high));
     else
       value = static_cast<Whole>(found->get<std::uint64_t>());
   }
@@ -59,8 +59,7 @@ class Fields {
     std::vector<std::string> made;
     if (!found || failure) return made;
     const Json list = found->is_array() ? *found : Json::array({*found});
-    if (list.size() > most)
-      refuse(name, "has more than " + std::to_string(most) + " entries");
+    if (list.size() > most) refuse(name, "has more than " + std::to_string(most) + " entries");
     for (const Json& one : list) {
       if (failure) break;
       if (one.is_string())
@@ -73,8 +72,7 @@ class Fields {
   // One that may only say what is done anyway.
   void only(const std::string& name, const Json& value) {
     const Json* found = find(name);
-    if (found && !failure && *found != value)
-      refuse(name, "can only be " + value.dump() + " here");
+    if (found && !failure && *found != value) refuse(name, "can only be " + value.dump() + " here");
   }
   void refuse_unknown() {
     if (failure) return;
