@@ -65,6 +65,7 @@ Result<GenerateMessage> checked(const wire::Request& in) {
                       .timeout_ms = in.timeout_ms(),
                       .stream = in.stream(),
                       .priority = in.priority(),
+                      .whole_prompt = in.whole_prompt(),
                       .chat = text_of(in.chat())};
   if (in.stop())
     for (const auto* sequence : *in.stop()) out.stop.push_back(flatbuffers::GetString(sequence));
@@ -86,7 +87,7 @@ Bytes encode(const GenerateMessage& message) {
                                request->top_k, request->seed, request->timeout_ms, request->top_p,
                                request->min_p, request->presence_penalty,
                                request->frequency_penalty, request->repetition_penalty, stop,
-                               request->stream, request->priority, chat)
+                               request->stream, request->priority, request->whole_prompt, chat)
                .Union();
   } else if (const auto* piece = std::get_if<GeneratePiece>(&message)) {
     kind = wire::Body::Piece;

@@ -25,6 +25,7 @@ struct GenerateRequest {
   std::uint32_t timeout_ms = 30'000;
   std::uint64_t stream = 0;    // not 0: pieces are wanted, under this number
   std::uint32_t priority = 0;  // where texts wait, higher ones go first; 0 to 100
+  bool whole_prompt = false;   // one longer than the model reads is refused; else its end is read
   std::string chat = {};       // not empty: stands for the prompt (chat_form.hpp)
 };
 struct GenerateAnswer {

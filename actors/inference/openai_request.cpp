@@ -142,7 +142,7 @@ GenerateRequest read_common(Fields& fields, CompletionRequest& request, std::uin
   const auto names = fields.texts("model", 1);
   if (!fields.failure && names.size() != 1) fields.refuse("model", "is missing");
   if (!fields.failure) request.model = names.front();
-  GenerateRequest each{.prompt = {}, .seed = random};
+  GenerateRequest each{.prompt = {}, .seed = random, .whole_prompt = true};
   read_sampling(fields, each);
   read_seed(fields, each.seed);
   fields.whole("n", 1, kMostChoices, request.choices_a_prompt);

@@ -64,6 +64,11 @@ void TextEngine::begin(TextOrder order) {
     return order.done(Error{ErrorCode::timeout, "the deadline passed while the request waited"});
   const auto prompt = prompt_of(order.request);
   if (!prompt) return order.done(prompt.error());
+  if (order.request.whole_prompt && prompt->size() > decoder_->context())
+    return order.done(Error{ErrorCode::invalid_argument,
+                            "the prompt has " + std::to_string(prompt->size()) +
+                                " tokens, and the model reads " +
+                                std::to_string(decoder_->context()) + " at once: shorten it"});
   if (order.request.max_tokens == 0)
     order.request.max_tokens = static_cast<std::uint32_t>(
         std::max(prompt->size() + 1, decoder_->context()) - prompt->size());

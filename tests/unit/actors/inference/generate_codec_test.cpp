@@ -16,6 +16,7 @@ TEST(GenerateCodec, carries_bytes_that_are_no_text) {
   request.repetition_penalty = 1.25;
   request.stop = {"\n\n", "User:"};
   request.priority = 7;
+  request.whole_prompt = true;
   request.chat = R"({"messages":[]})";
   auto back = decode_generate(encode(GenerateMessage(request)));
   ASSERT_TRUE(back);
@@ -26,6 +27,7 @@ TEST(GenerateCodec, carries_bytes_that_are_no_text) {
   EXPECT_EQ(std::get<GenerateRequest>(*back).seed, 9u);
   EXPECT_EQ(std::get<GenerateRequest>(*back).priority, 7u);
   EXPECT_EQ(std::get<GenerateRequest>(*back).chat, request.chat);
+  EXPECT_TRUE(std::get<GenerateRequest>(*back).whole_prompt);
 }
 
 TEST(GenerateCodec, carries_pieces) {

@@ -149,6 +149,17 @@ TEST_F(Engine, cuts_a_text_at_its_deadline_and_refuses_one_that_was_not_begun) {
   EXPECT_EQ(code_of(begin(request(1), clock_.time)), ErrorCode::timeout) << "at once";
 }
 
+TEST_F(Engine, refuses_a_prompt_that_it_cannot_read_whole_if_it_is_to) {
+  GenerateRequest long_one{.prompt = std::string(49, 'x'), .max_tokens = 2};
+  const auto end_of_it = begin(long_one);
+  long_one.whole_prompt = true;
+  const auto refused = begin(long_one);
+  run();
+  EXPECT_TRUE(*answers_[end_of_it]);
+  ASSERT_EQ(code_of(refused), ErrorCode::invalid_argument);
+  EXPECT_THAT((*answers_[refused]).error().detail, HasSubstr("49 tokens, and the model reads 48"));
+}
+
 TEST_F(Engine, ends_a_text_where_the_model_does) {
   const auto place = begin({.prompt = "a", .max_tokens = 40, .temperature = 0});
   run();
