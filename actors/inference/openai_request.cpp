@@ -241,7 +241,8 @@ Result<CompletionRequest> read_chat(std::string_view body, std::uint64_t random,
   Json parsed = Json::parse(body, nullptr, false);
   if (!parsed.is_object()) return no_object();
   Fields fields(std::move(parsed));
-  CompletionRequest request{.is_chat = true};
+  CompletionRequest request;
+  request.is_chat = true;
   GenerateRequest each = read_common(fields, request, random);
   each.max_tokens = 0;
   fields.whole("max_tokens", 1, 65536, each.max_tokens);  // what it was called first
