@@ -18,7 +18,8 @@ namespace {
         " and a " + std::string(kind_of(right)));
 }
 
-std::int64_t whole(bool overflow, std::int64_t result) {
+// Written by what told whether it does not fit.
+std::int64_t whole(bool overflow, const std::int64_t& result) {
   if (overflow) not_known("an integer beyond 64 bits");
   return result;
 }
@@ -26,8 +27,8 @@ std::int64_t whole(bool overflow, std::int64_t result) {
 std::int64_t power(std::int64_t base, std::int64_t exponent) {
   std::int64_t result = 1;
   for (; exponent > 0; exponent >>= 1) {
-    if (exponent & 1) whole(__builtin_mul_overflow(result, base, &result), 0);
-    if (exponent > 1) whole(__builtin_mul_overflow(base, base, &base), 0);
+    if (exponent & 1) whole(__builtin_mul_overflow(result, base, &result), result);
+    if (exponent > 1) whole(__builtin_mul_overflow(base, base, &base), base);
   }
   return result;
 }
