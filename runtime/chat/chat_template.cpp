@@ -36,8 +36,8 @@ Dict names_of(const ChatInput& input, Budget& budget) {
 
 class ParsedTemplate final : public ChatTemplate {
  public:
-  ParsedTemplate(Statements statements, std::size_t bytes)
-      : statements_(std::move(statements)), bytes_(bytes) {}
+  ParsedTemplate(Syntax syntax, std::size_t bytes)
+      : syntax_(std::move(syntax)), bytes_(bytes) {}
 
   Result<std::string> render(const ChatInput& input) const override {
     int line = 0;
@@ -47,7 +47,7 @@ class ParsedTemplate final : public ChatTemplate {
       const Dict names = names_of(input, budget);
       Interpreter interpreter(names, input.now, budget);
       try {
-        return interpreter.run(statements_);
+        return interpreter.run(syntax_);
       } catch (const ThrownError&) {
         line = interpreter.line();
         throw;
@@ -59,7 +59,7 @@ class ParsedTemplate final : public ChatTemplate {
   }
 
  private:
-  const Statements statements_;
+  const Syntax syntax_;
   const std::size_t bytes_;
 };
 

@@ -43,7 +43,8 @@ Json answer(const Json& order) {
 int main() {
   using gpunode::Json;
   for (std::string line; std::getline(std::cin, line);)
-    std::cout << gpunode::answer(Json::parse(line)).dump(-1, ' ', false, Json::error_handler_t::replace)
-              << '\n';
+    std::cout
+        << gpunode::answer(Json::parse(line)).dump(-1, ' ', false, Json::error_handler_t::replace)
+        << '\n';
   return 0;
 }

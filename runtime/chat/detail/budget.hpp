@@ -37,6 +37,8 @@ class Budget {
     if (count > steps_) too_much("it takes more steps than any chat template needs");
     steps_ -= count;
   }
+  // A search for a text of a size in another, which may look at each place for as long as that.
+  void search(std::size_t in, std::size_t sought) { step((in / 64 + 1) * (sought / 64 + 1)); }
   void make(std::size_t bytes) {
     if (bytes > bytes_) too_much("it makes more text than any chat template needs");
     bytes_ -= bytes;

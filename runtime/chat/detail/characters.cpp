@@ -108,9 +108,9 @@ std::string text_of(const std::vector<char32_t>& characters) {
 }
 
 bool is_space(char32_t c) {
-  return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 ||
-         c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
-         c == 0x202f || c == 0x205f || c == 0x3000;
+  return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+         c == 0x3000;
 }
 
 bool is_printable(char32_t c) {
@@ -130,6 +130,9 @@ bool is_printable(char32_t c) {
   }
 }
 
+bool is_decimal(char32_t c) {
+  return category(c) == UTF8PROC_CATEGORY_ND;
+}
 bool is_upper(char32_t c) {
   return category(c) == UTF8PROC_CATEGORY_LU;
 }
@@ -186,8 +189,8 @@ std::size_t line_end(std::string_view text) {
   if (text.starts_with("\r\n")) return 2;
   std::string_view rest = text;
   const char32_t c = take_character(rest);
-  const bool ends = (c >= 10 && c <= 13) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 ||
-                    c == 0x2029;
+  const bool ends =
+      (c >= 10 && c <= 13) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
   return ends ? text.size() - rest.size() : 0;
 }
 

@@ -18,6 +18,7 @@ std::vector<char32_t> characters_of(std::string_view text);
 std::string text_of(const std::vector<char32_t>& characters);
 
 bool is_space(char32_t character);
+bool is_decimal(char32_t character);  // a digit, of whatever script
 bool is_printable(char32_t character);
 // One that has a capital and a small form, or is one.
 bool is_upper(char32_t character);

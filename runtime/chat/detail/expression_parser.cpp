@@ -310,8 +310,7 @@ ExpressionPointer ExpressionParser::attribute(ExpressionPointer value) {
   }
   Node node = made(Kind::attribute, here().text);
   expect(Token::Kind::name);
-  if (node->name.starts_with("__"))
-    not_known_at(node->line, "the attribute '" + node->name + "'");
+  if (node->name.starts_with("__")) not_known_at(node->line, "the attribute '" + node->name + "'");
   add(node, std::move(value));
   return node;
 }
@@ -403,7 +402,8 @@ void ExpressionParser::arguments(Node& node) {
       expect_sign(",");
       if (at_sign(")")) break;
     }
-    if (at_sign("*") || at_sign("**")) not_known_at(here().line, "a call with '" + here().text + "'");
+    if (at_sign("*") || at_sign("**"))
+      not_known_at(here().line, "a call with '" + here().text + "'");
     if (here().kind == Token::Kind::name && tokens_[at_ + 1].kind == Token::Kind::sign &&
         tokens_[at_ + 1].text == "=") {
       std::string name = take().text;

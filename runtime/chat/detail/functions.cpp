@@ -22,7 +22,8 @@ Value range(const Arguments& given, Budget&) {
   constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max() / 4;
   for (const std::int64_t one : {made.start, made.stop, made.step})
     if (one > kFar || one < -kFar) not_known("a range as far as this one");
-  if (made.size() > kLongestRange) too_much("a range is longer than " + std::to_string(kLongestRange));
+  if (made.size() > kLongestRange)
+    too_much("a range is longer than " + std::to_string(kLongestRange));
   return std::make_shared<const Range>(made);
 }
 
@@ -40,8 +41,7 @@ Dict dict_of(const Arguments& given, Budget& budget) {
       made.put(pair[0], pair[1], budget);
     }
   }
-  for (const auto& [name, value] : given.named)
-    made.put(make_text(name, budget), value, budget);
+  for (const auto& [name, value] : given.named) made.put(make_text(name, budget), value, budget);
   return made;
 }
 
@@ -62,8 +62,9 @@ std::string without_zero(std::string digits) {
 std::string time_part(char what, local_seconds now) {
   constexpr std::array kDays{"Sunday",   "Monday", "Tuesday", "Wednesday",
                              "Thursday", "Friday", "Saturday"};
-  constexpr std::array kMonths{"January", "February", "March",     "April",   "May",      "June",
-                               "July",    "August",   "September", "October", "November", "December"};
+  constexpr std::array kMonths{"January",   "February", "March",    "April",
+                               "May",       "June",     "July",     "August",
+                               "September", "October",  "November", "December"};
   const auto day = floor<days>(now);
   const year_month_day date(day);
   const hh_mm_ss time(now - day);
@@ -73,25 +74,44 @@ std::string time_part(char what, local_seconds now) {
   const auto minute = static_cast<unsigned>(time.minutes().count());
   const auto year = std::to_string(int{date.year()});
   switch (what) {
-    case 'Y': return year;
-    case 'y': return two(static_cast<unsigned>(int{date.year()} % 100));
-    case 'm': return two(unsigned{date.month()});
-    case 'B': return month;
-    case 'b': return month.substr(0, 3);
-    case 'd': return two(unsigned{date.day()});
-    case 'e': return unsigned{date.day()} < 10 ? " " + two(unsigned{date.day()}).substr(1)
-                                               : two(unsigned{date.day()});
-    case 'A': return weekday_name;
-    case 'a': return weekday_name.substr(0, 3);
-    case 'H': return two(hour);
-    case 'I': return two(hour % 12 == 0 ? 12 : hour % 12);
-    case 'M': return two(minute);
-    case 'S': return two(static_cast<unsigned>(time.seconds().count()));
-    case 'p': return hour < 12 ? "AM" : "PM";
-    case 'F': return year + "-" + two(unsigned{date.month()}) + "-" + two(unsigned{date.day()});
-    case 'T': return two(hour) + ":" + two(minute) + ":" + two(static_cast<unsigned>(time.seconds().count()));
-    case '%': return "%";
-    default: not_known(std::string("%") + what + " of strftime_now");
+    case 'Y':
+      return year;
+    case 'y':
+      return two(static_cast<unsigned>(int{date.year()} % 100));
+    case 'm':
+      return two(unsigned{date.month()});
+    case 'B':
+      return month;
+    case 'b':
+      return month.substr(0, 3);
+    case 'd':
+      return two(unsigned{date.day()});
+    case 'e':
+      return unsigned{date.day()} < 10 ? " " + two(unsigned{date.day()}).substr(1)
+                                       : two(unsigned{date.day()});
+    case 'A':
+      return weekday_name;
+    case 'a':
+      return weekday_name.substr(0, 3);
+    case 'H':
+      return two(hour);
+    case 'I':
+      return two(hour % 12 == 0 ? 12 : hour % 12);
+    case 'M':
+      return two(minute);
+    case 'S':
+      return two(static_cast<unsigned>(time.seconds().count()));
+    case 'p':
+      return hour < 12 ? "AM" : "PM";
+    case 'F':
+      return year + "-" + two(unsigned{date.month()}) + "-" + two(unsigned{date.day()});
+    case 'T':
+      return two(hour) + ":" + two(minute) + ":" +
+             two(static_cast<unsigned>(time.seconds().count()));
+    case '%':
+      return "%";
+    default:
+      not_known(std::string("%") + what + " of strftime_now");
   }
 }
 

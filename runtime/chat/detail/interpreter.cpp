@@ -11,9 +11,11 @@ namespace gpunode::chat::detail {
 // A scope within the one that is, or within another, while it lives.
 class Interpreter::InScope {
  public:
-  explicit InScope(Interpreter& of) : InScope(of, of.scope_) {}
-  InScope(Interpreter& of, ScopePointer outer) : of_(of), before_(of.scope_) {
+  InScope(Interpreter& of, const HiddenNames& hidden) : InScope(of, hidden, of.scope_) {}
+  InScope(Interpreter& of, const HiddenNames& hidden, ScopePointer outer)
+      : of_(of), before_(of.scope_) {
     of_.scope_ = std::make_shared<Scope>(Scope{std::move(outer), {}});
+    for (const std::string& name : hidden) of_.scope_->names[name] = undefined(name);
   }
   ~InScope() { of_.scope_ = before_; }
   InScope(const InScope&) = delete;
@@ -31,8 +33,9 @@ Interpreter::~Interpreter() {
   for (const ScopePointer& scope : kept_) scope->names.clear();
 }
 
-std::string Interpreter::run(const Statements& statements) {
-  run_all(statements);
+std::string Interpreter::run(const Syntax& syntax) {
+  for (const std::string& name : syntax.hidden) scope_->names[name] = undefined(name);
+  run_all(syntax.statements);
   return std::move(out_);
 }
 
@@ -64,10 +67,10 @@ Interpreter::Flow Interpreter::run_one(const Statement& statement) {
       assign(statement.target, value_of(*statement.value));
       return Flow::on;
     case set_block:
-      assign(statement.target, make_text(text_of(statement.body), budget_));
+      assign(statement.target, make_text(text_of(statement), budget_));
       return Flow::on;
     case block:
-      write(text_of(statement.body));
+      write(text_of(statement));
       return Flow::on;
     case macro:
       define_macro(statement);
@@ -85,10 +88,10 @@ void Interpreter::write(std::string_view text) {
   out_ += text;
 }
 
-std::string Interpreter::text_of(const Statements& statements) {
-  const InScope inner(*this);
+std::string Interpreter::text_of(const Statement& block) {
+  const InScope inner(*this, block.hidden);
   std::string before = std::exchange(out_, {});
-  run_all(statements);
+  run_all(block.body);
   return std::exchange(out_, std::move(before));
 }
 
@@ -103,9 +106,10 @@ IteratorPointer Interpreter::taken_values(const Statement& loop) {
   const Value whole = value_of(*loop.value);
   const IteratorPointer all = iterate(whole, budget_);
   if (!loop.filter) return all;
+  keep_scopes();
   const auto next = [this, &loop, all, outer = scope_]() -> std::optional<Value> {
     while (auto value = all->next()) {
-      const InScope inner(*this, outer);
+      const InScope inner(*this, {}, outer);
       assign(loop.target, *value);
       if (!truth(value_of(*loop.filter))) continue;
       if (!loop.target.several) return value;
@@ -123,21 +127,25 @@ Interpreter::Flow Interpreter::run_loop(const Statement& statement) {
   bool any = false;
   while (auto value = loop->advance()) {
     any = true;
-    const InScope turn(*this);
+    const InScope turn(*this, statement.hidden);
     scope_->names["loop"] = loop;
     assign(statement.target, *std::move(value));
     if (run_all(statement.body) == Flow::leave) return Flow::on;
   }
   if (any || statement.otherwise.empty()) return Flow::on;
-  const InScope inner(*this);
+  const InScope inner(*this, statement.hidden_otherwise);
   return run_all(statement.otherwise);
 }
 
-void Interpreter::define_macro(const Statement& statement) {
+void Interpreter::keep_scopes() {
   for (ScopePointer scope = scope_; scope; scope = scope->outer) {
     budget_.make(sizeof(Scope) + sizeof(ScopePointer));
     kept_.push_back(scope);
   }
+}
+
+void Interpreter::define_macro(const Statement& statement) {
+  keep_scopes();
   const auto call = [this, &statement, outer = scope_](const Arguments& given) {
     return call_macro(statement, outer, given);
   };
@@ -149,7 +157,7 @@ Value Interpreter::call_macro(const Statement& macro, const ScopePointer& outer,
   const auto& parameters = macro.parameters;
   if (given.positional.size() > parameters.size())
     wrong("the macro '" + macro.text + "' is given too many arguments");
-  const InScope inner(*this, outer);
+  const InScope inner(*this, macro.hidden, outer);
   std::map<std::string, Value, std::less<>>& names = scope_->names;
   for (std::size_t i = 0; i < given.positional.size(); ++i)
     names[parameters[i].first] = given.positional[i];

@@ -19,7 +19,7 @@ class Interpreter {
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
 
-  std::string run(const Statements& statements);
+  std::string run(const Syntax& syntax);
   int line() const { return line_; }
 
  private:
@@ -39,7 +39,9 @@ class Interpreter {
   Value call_macro(const Statement& macro, const ScopePointer& outer, const Arguments& given);
   void write(std::string_view text);
   // What the statements print, in a scope of their own.
-  std::string text_of(const Statements& statements);
+  std::string text_of(const Statement& block);
+  // Until the end, so that no circle of scopes and what they hold is left.
+  void keep_scopes();
 
   void assign(const Target& target, Value value);
   IteratorPointer taken_values(const Statement& loop);

@@ -231,8 +231,7 @@ class Lexer {
     }
     std::string letters(source_.substr(at_, end - at_));
     std::erase(letters, '_');
-    if (!real && letters.size() > 1 && letters[0] == '0')
-      wrong_at(line_, "a number begins with 0");
+    if (!real && letters.size() > 1 && letters[0] == '0') wrong_at(line_, "a number begins with 0");
     add(real ? Kind::real : Kind::integer, std::move(letters));
     take(end - at_);
   }
@@ -241,8 +240,8 @@ class Lexer {
     constexpr std::array kLong{"//", "**", "==", "!=", ">=", "<="};
     constexpr std::string_view kShort = "+-/*%~[](){}><=.:|,;";
     std::string text(1, source_[at_]);
-    if (const auto found = std::find_if(kLong.begin(), kLong.end(),
-                                        [&](const char* sign) { return here(sign); });
+    if (const auto found =
+            std::find_if(kLong.begin(), kLong.end(), [&](const char* sign) { return here(sign); });
         found != kLong.end())
       text = *found;
     else if (kShort.find(text[0]) == std::string_view::npos)

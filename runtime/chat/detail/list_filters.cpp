@@ -70,8 +70,7 @@ Value first(const Value& value, const Arguments& given, Budget& budget) {
 
 // From the last to the first.
 Value reversed(const Value& value, Budget& budget, std::string_view what) {
-  if (!length_of(value))
-    wrong(std::string(what) + " of a " + std::string(kind_of(value)));
+  if (!length_of(value)) wrong(std::string(what) + " of a " + std::string(kind_of(value)));
   Values items = all_of(value, budget);
   return make_iterator(
       [items = std::move(items)]() mutable -> std::optional<Value> {
@@ -137,8 +136,8 @@ Value dictsort(const Value& value, const Arguments& given, Budget& budget) {
   if (!dict) wrong("dictsort of a " + std::string(kind_of(value)));
   std::vector<std::pair<Value, const Dict::Item*>> sorted;
   for (const Dict::Item& item : dict->items())
-    sorted.emplace_back(without_case(by == "key" ? item.first : item.second, bound.truth_of(0), budget),
-                        &item);
+    sorted.emplace_back(
+        without_case(by == "key" ? item.first : item.second, bound.truth_of(0), budget), &item);
   const bool down = bound.truth_of(2);
   std::stable_sort(sorted.begin(), sorted.end(), [&](const auto& one, const auto& other) {
     return down ? less(other.first, one.first, budget) : less(one.first, other.first, budget);
@@ -196,8 +195,8 @@ Value unique(const Value& value, const Arguments& given, Budget& budget) {
   const Bound bound("unique", given, {"case_sensitive", "attribute"});
   return make_iterator(
       [source = Source(value, budget), seen = std::make_shared<Dict>(),
-       path = bound[1] ? path_of(*bound[1], budget) : Values{},
-       case_sensitive = bound.truth_of(0), &budget]() mutable -> std::optional<Value> {
+       path = bound[1] ? path_of(*bound[1], budget) : Values{}, case_sensitive = bound.truth_of(0),
+       &budget]() mutable -> std::optional<Value> {
         while (auto item = source.next()) {
           Value key = without_case(at_path(*item, path, budget), case_sensitive, budget);
           const std::size_t before = seen->items().size();

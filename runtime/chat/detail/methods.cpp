@@ -22,7 +22,8 @@ Value strip(const std::string& text, const Arguments& given, const std::string& 
             Budget& budget) {
   const Bound bound(name, given, {"chars"}, 0, false);
   const Sides sides{.left = name != "rstrip", .right = name != "lstrip"};
-  const auto taken = bound.unless_none(0) ? stripped(text, bound.text(0), sides) : stripped(text, sides);
+  const auto taken =
+      bound.unless_none(0) ? stripped(text, bound.text(0), sides) : stripped(text, sides);
   return make_text(std::string(taken), budget);
 }
 
@@ -73,18 +74,17 @@ Value find(const std::string& text, const Arguments& given, const std::string& n
            Budget& budget) {
   const Bound bound(name, given, {"part", "start", "end"}, 1, false);
   if (bound[1]) not_known("'" + name + "' from a place on");
-  budget.step(text.size() / 16);
+  budget.search(text.size(), bound.text(0).size());
   const auto at = name == "find" ? text.find(bound.text(0)) : text.rfind(bound.text(0));
-  return at == text.npos ? std::int64_t{-1}
-                         : character_count(std::string_view(text).substr(0, at));
+  return at == text.npos ? std::int64_t{-1} : character_count(std::string_view(text).substr(0, at));
 }
 
 Value count(const std::string& text, const Arguments& given, const std::string& name,
             Budget& budget) {
   const Bound bound(name, given, {"part", "start", "end"}, 1, false);
   if (bound[1]) not_known("'" + name + "' from a place on");
-  budget.step(text.size() / 16);
   const std::string& part = bound.text(0);
+  budget.search(text.size(), part.size());
   if (part.empty()) return character_count(text) + 1;
   std::int64_t found = 0;
   for (auto at = text.find(part); at != text.npos; at = text.find(part, at + part.size())) ++found;
@@ -167,20 +167,22 @@ Value split(const std::string& text, const Arguments& given, const std::string& 
   const Bound bound(name, given, {"sep", "maxsplit"});
   const std::int64_t most = bound.integer(1, -1);
   const bool from_the_end = name == "rsplit";
-  budget.step(text.size());
+  budget.step(text.size() / 16);
   if (!bound.unless_none(0)) {
-    if (from_the_end && most >= 0) budget.step(text.size() * static_cast<std::size_t>(std::min<std::int64_t>(most, 1 << 20)));
+    if (from_the_end && most >= 0)
+      budget.step(text.size() * static_cast<std::size_t>(std::min<std::int64_t>(most, 1 << 20)));
     return texts(from_the_end && most >= 0 ? words_from_the_end(text, most) : words(text, most),
                  budget);
   }
   if (bound.text(0).empty()) wrong(name + " is given an empty text");
+  budget.search(text.size(), bound.text(0).size());
   return texts(cut(text, bound.text(0), most, from_the_end), budget);
 }
 
 Value splitlines(const std::string& text, const Arguments& given, const std::string& name,
                  Budget& budget) {
   const Bound bound(name, given, {"keepends"});
-  budget.step(text.size());
+  budget.step(text.size() / 16);
   return texts(lines_of(text, bound.truth_of(0)), budget);
 }
 
@@ -192,32 +194,42 @@ Value isdigit(const std::string& text, const Arguments& given, const std::string
 }
 
 const std::map<std::string_view, TextMethod>& text_methods() {
-  static const std::map<std::string_view, TextMethod> methods{
-      {"strip", strip},          {"lstrip", strip},
-      {"rstrip", strip},         {"upper", form},
-      {"lower", form},           {"title", form},
-      {"capitalize", form},      {"startswith", begins_or_ends},
-      {"endswith", begins_or_ends}, {"removeprefix", without},
-      {"removesuffix", without}, {"replace", replace},
-      {"find", find},            {"rfind", find},
-      {"count", count},          {"join", join},
-      {"split", split},          {"rsplit", split},
-      {"splitlines", splitlines}, {"isdigit", isdigit}};
+  static const std::map<std::string_view, TextMethod> methods{{"strip", strip},
+                                                              {"lstrip", strip},
+                                                              {"rstrip", strip},
+                                                              {"upper", form},
+                                                              {"lower", form},
+                                                              {"title", form},
+                                                              {"capitalize", form},
+                                                              {"startswith", begins_or_ends},
+                                                              {"endswith", begins_or_ends},
+                                                              {"removeprefix", without},
+                                                              {"removesuffix", without},
+                                                              {"replace", replace},
+                                                              {"find", find},
+                                                              {"rfind", find},
+                                                              {"count", count},
+                                                              {"join", join},
+                                                              {"split", split},
+                                                              {"rsplit", split},
+                                                              {"splitlines", splitlines},
+                                                              {"isdigit", isdigit}};
   return methods;
 }
 
 // Python's other methods of texts.
 constexpr std::array kOtherTextMethods{
-    "casefold",   "center",    "encode",      "expandtabs",   "format",   "format_map", "index",
-    "isalnum",    "isalpha",   "isascii",     "isdecimal",    "isidentifier", "islower", "isnumeric",
-    "isprintable", "isspace",  "istitle",     "isupper",      "ljust",    "maketrans",  "partition",
-    "rindex",     "rjust",     "rpartition",  "swapcase",     "translate", "zfill"};
+    "casefold",    "center",  "encode",     "expandtabs", "format",       "format_map", "index",
+    "isalnum",     "isalpha", "isascii",    "isdecimal",  "isidentifier", "islower",    "isnumeric",
+    "isprintable", "isspace", "istitle",    "isupper",    "ljust",        "maketrans",  "partition",
+    "rindex",      "rjust",   "rpartition", "swapcase",   "translate",    "zfill"};
 constexpr std::array kOtherMethods{"copy", "count", "index", "fromkeys", "mapping", "isdisjoint"};
-constexpr std::array kNumbers{"real", "imag", "numerator", "denominator", "conjugate", "bit_length",
-                              "bit_count", "to_bytes", "from_bytes", "as_integer_ratio", "is_integer",
-                              "hex", "fromhex"};
-constexpr std::array kChanges{"clear", "pop", "popitem", "setdefault", "update", "append", "reverse",
-                              "insert", "sort", "extend", "remove"};
+constexpr std::array kNumbers{
+    "real",       "imag",      "numerator", "denominator", "conjugate",
+    "bit_length", "bit_count", "to_bytes",  "from_bytes",  "as_integer_ratio",
+    "is_integer", "hex",       "fromhex"};
+constexpr std::array kChanges{"clear",   "pop",    "popitem", "setdefault", "update", "append",
+                              "reverse", "insert", "sort",    "extend",     "remove"};
 
 std::optional<Value> dict_method(const Value& value, const std::string& name, Budget& budget) {
   const auto dict = std::get<DictPointer>(value);
@@ -226,7 +238,8 @@ std::optional<Value> dict_method(const Value& value, const std::string& name, Bu
         name,
         [dict, &budget](const Arguments& given) -> Value {
           const Bound bound("get", given, {"key", "default"}, 1, false);
-          if (!hashable(*bound[0])) wrong("a " + std::string(kind_of(*bound[0])) + " cannot be a key");
+          if (!hashable(*bound[0]))
+            wrong("a " + std::string(kind_of(*bound[0])) + " cannot be a key");
           if (const Value* found = dict->find(*bound[0], budget)) return *found;
           return bound[1] ? *bound[1] : None{};
         },
@@ -276,7 +289,8 @@ std::optional<Value> own_attribute(const Value& value, const std::string& name, 
     if (has(kNumbers, name)) not_known("the attribute '" + name + "' of numbers");
   } else if (has(kOtherMethods, name) || name == "start" || name == "stop" || name == "step" ||
              name == "send" || name == "throw" || name == "close" || name.starts_with("gi_")) {
-    if (!is<None>(value)) not_known("the attribute '" + name + "' of a " + std::string(kind_of(value)));
+    if (!is<None>(value))
+      not_known("the attribute '" + name + "' of a " + std::string(kind_of(value)));
   }
   return std::nullopt;
 }
@@ -288,7 +302,7 @@ bool known_method_elsewhere(std::string_view name) {
 std::string replaced(std::string_view text, std::string_view old, std::string_view by,
                      std::int64_t count, Budget& budget) {
   std::string made;
-  budget.step(text.size() / 16);
+  budget.search(text.size(), old.size());
   const auto put = [&](std::string_view part) {
     budget.make(part.size());
     made += part;

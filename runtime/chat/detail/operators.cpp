@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "runtime/chat/detail/characters.hpp"
 #include "runtime/chat/detail/methods.hpp"
@@ -184,7 +185,8 @@ Value arithmetic(std::string_view sign, const Value& left, const Value& right, B
     return make_text(*text_in(left) + *text_in(right), budget);
   }
   if (sign == "+" && is<SequencePointer>(left) && is<SequencePointer>(right)) {
-    const Sequence &one = *std::get<SequencePointer>(left), &other = *std::get<SequencePointer>(right);
+    const Sequence &one = *std::get<SequencePointer>(left),
+                   &other = *std::get<SequencePointer>(right);
     if (one.tuple == other.tuple) return lists_joined(one, other, budget);
   }
   const bool keys = is<std::shared_ptr<const View>>(left) || is<std::shared_ptr<const View>>(right);
@@ -213,7 +215,7 @@ bool contains(const Value& whole, const Value& part, Budget& budget) {
   if (const std::string* text = text_in(whole)) {
     const std::string* piece = text_in(part);
     if (!piece) wrong("a " + std::string(kind_of(part)) + " is in no text");
-    budget.step(text->size() / 64);
+    budget.search(text->size(), piece->size());
     return text->find(*piece) != text->npos;
   }
   const View* view = is<std::shared_ptr<const View>>(whole)
@@ -259,13 +261,15 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
   const auto size = length_of(value);
   const bool text = text_in(value), list = is<SequencePointer>(value);
   const bool range = is<std::shared_ptr<const Range>>(value);
-  if (!text && !list && !range)
-    wrong("a " + std::string(kind_of(value)) + " has no slices");
+  if (!text && !list && !range) wrong("a " + std::string(kind_of(value)) + " has no slices");
   const Range which = places(*size, start, stop, step);
   if (range) {
     const Range& of = *std::get<std::shared_ptr<const Range>>(value);
-    return std::make_shared<const Range>(
-        Range{of.at(which.start), of.at(which.stop), of.step * which.step});
+    constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max() / 4;
+    std::int64_t by = 0;
+    if (__builtin_mul_overflow(of.step, which.step, &by) || by > kFar || by < -kFar)
+      not_known("a range as far as this one");
+    return std::make_shared<const Range>(Range{of.at(which.start), of.at(which.stop), by});
   }
   budget.step(static_cast<std::size_t>(list ? which.size() : *size / 8));
   if (list) {
@@ -304,8 +308,9 @@ Value formatted(std::string_view pattern, const Value& arguments, Budget& budget
     made += what == 's' ? printed(given[used], budget) : integer_text(given[used]);
     ++used;
   }
-  const bool mapping = !several && (list || is<DictPointer>(arguments) || is<Undefined>(arguments) ||
-                                    is<std::shared_ptr<const Range>>(arguments));
+  const bool mapping =
+      !several && (list || is<DictPointer>(arguments) || is<Undefined>(arguments) ||
+                   is<std::shared_ptr<const Range>>(arguments));
   if (used < given.size() && !mapping) wrong("a text is given too many values for its form");
   return make_text(std::move(made), budget);
 }

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "runtime/chat/detail/expression_parser.hpp"
+#include "runtime/chat/detail/scopes.hpp"
 
 namespace gpunode::chat::detail {
 namespace {
@@ -108,6 +109,8 @@ class Parser {
       in_.take();
       return into.push_back(std::move(node));
     }
+    if (name == "elif" || name == "else" || name.starts_with("end"))
+      wrong_at(line, "{% " + name + " %} has no place");
     not_known_at(line, "the tag {% " + name + " %}");
   }
 
@@ -118,8 +121,7 @@ class Parser {
       node->branches.emplace_back(std::move(when), body_until({"elif", "else", "endif"}));
       more = in_.skip_name("elif");
     }
-    if (in_.skip_name("else"))
-      node->branches.emplace_back(nullptr, body_until({"endif"}));
+    if (in_.skip_name("else")) node->branches.emplace_back(nullptr, body_until({"endif"}));
     in_.take();
     return node;
   }
@@ -130,8 +132,7 @@ class Parser {
     if (!in_.skip_name("in")) in_.unexpected();
     node->value = in_.several(false, "recursive");
     if (in_.skip_name("if")) node->filter = in_.expression();
-    if (reads_any(node->filter.get(), {"loop"}))
-      not_known_at(line, "`loop` in the `if` of a loop");
+    if (reads_any(node->filter.get(), {"loop"})) not_known_at(line, "`loop` in the `if` of a loop");
     if (in_.at_name("recursive")) not_known_at(line, "a recursive loop");
     ++loops_;
     node->body = body_until({"else", "endfor"});
@@ -224,8 +225,10 @@ class Parser {
 
 }  // namespace
 
-Statements parse_template(std::string_view source) {
-  return Parser(source).all();
+Syntax parse_template(std::string_view source) {
+  Syntax made{Parser(source).all(), {}};
+  made.hidden = note_hidden_names(made.statements);
+  return made;
 }
 
 }  // namespace gpunode::chat::detail

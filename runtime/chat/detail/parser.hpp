@@ -8,6 +8,6 @@
 
 namespace gpunode::chat::detail {
 
-Statements parse_template(std::string_view source);
+Syntax parse_template(std::string_view source);
 
 }  // namespace gpunode::chat::detail

@@ -47,7 +47,9 @@ struct Expression {
 };
 
 struct Statement;
-using Statements = std::vector<std::unique_ptr<const Statement>>;
+using Statements = std::vector<std::unique_ptr<Statement>>;
+// That have no value where a scope begins (scopes.hpp).
+using HiddenNames = std::vector<std::string>;
 
 // Where a value goes: a name, an attribute of a namespace, or several of them.
 struct Target {
@@ -60,13 +62,19 @@ struct Statement {
   enum class Kind { data, print, condition, loop, set, set_block, block, macro, leave, skip };
   Kind kind;
   int line = 0;
-  std::string text;                                         // of data, or a macro's name
-  Target target;                                            // of set and loop
-  ExpressionPointer value;                                  // what is printed, set, or gone through
-  ExpressionPointer filter;                                 // of a loop: its `if`
+  std::string text;          // of data, or a macro's name
+  Target target;             // of set and loop
+  ExpressionPointer value;   // what is printed, set, or gone through
+  ExpressionPointer filter;  // of a loop: its `if`
   std::vector<std::pair<ExpressionPointer, Statements>> branches;  // a null condition: else
   Statements body, otherwise;
   std::vector<std::pair<std::string, ExpressionPointer>> parameters;  // of a macro, with defaults
+  HiddenNames hidden, hidden_otherwise;                               // of the two bodies
+};
+
+struct Syntax {
+  Statements statements;
+  HiddenNames hidden;
 };
 
 }  // namespace gpunode::chat::detail

@@ -99,9 +99,10 @@ Value tojson(const Value& value, const Arguments& given, Budget& budget) {
   if (const Value* indent = bound.unless_none(1)) {
     const std::int64_t width = text_in(*indent) ? 0 : bound.integer(1, 0);
     if (width > 1 << 10) too_much("an indent is too wide");
-    form.indent = text_in(*indent)
-                      ? *text_in(*indent)
-                      : std::string(static_cast<std::size_t>(std::max<std::int64_t>(width, 0)), ' ');
+    form.indent =
+        text_in(*indent)
+            ? *text_in(*indent)
+            : std::string(static_cast<std::size_t>(std::max<std::int64_t>(width, 0)), ' ');
     form.item = ",";
   }
   if (const Value* separators = bound.unless_none(2)) {
@@ -116,10 +117,13 @@ Value tojson(const Value& value, const Arguments& given, Budget& budget) {
 
 // What Python's float() makes of a text; none: no number.
 std::optional<double> real_of(std::string_view text) {
-  for (std::string_view rest = text; !rest.empty();)
-    if (take_character(rest) >= 0x80 && !stripped(text).empty())
-      not_known("a number with letters beyond ASCII");
   text = stripped(text);
+  for (std::string_view rest = text; !rest.empty();) {
+    const char32_t c = take_character(rest);
+    if (c < 0x80) continue;
+    if (is_decimal(c)) not_known("a number with letters beyond ASCII");
+    return std::nullopt;
+  }
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto digit = [&](std::size_t at) {
@@ -201,7 +205,8 @@ Value round(const Value& value, const Arguments& given, Budget&) {
   }
   const double scale = std::pow(10.0, static_cast<double>(precision));
   if (std::fabs(*number) * scale > 9e15) not_known("rounding such a number");
-  return (method == "ceil" ? std::ceil(*number * scale) : std::floor(*number * scale)) / scale + 0.0;
+  return (method == "ceil" ? std::ceil(*number * scale) : std::floor(*number * scale)) / scale +
+         0.0;
 }
 
 Value absolute(const Value& value, const Arguments& given, Budget&) {

@@ -159,10 +159,20 @@ unsigned depth_of(const Value& value) {
 std::string_view kind_of(const Value& value) {
   if (const auto* list = std::get_if<SequencePointer>(&value))
     return (*list)->tuple ? "tuple" : "list";
-  constexpr std::string_view kNames[] = {
-      "value that is undefined", "none",          "boolean", "integer",  "number",
-      "text",                    "list",          "dict",    "view",     "range",
-      "sequence made as it is asked", "namespace", "function", "loop"};
+  constexpr std::string_view kNames[] = {"value that is undefined",
+                                         "none",
+                                         "boolean",
+                                         "integer",
+                                         "number",
+                                         "text",
+                                         "list",
+                                         "dict",
+                                         "view",
+                                         "range",
+                                         "sequence made as it is asked",
+                                         "namespace",
+                                         "function",
+                                         "loop"};
   static_assert(std::size(kNames) == std::variant_size_v<Value>);
   return kNames[value.index()];
 }
@@ -239,8 +249,7 @@ bool less(const Value& left, const Value& right, Budget& budget, bool or_equal) 
 
 bool hashable(const Value& value) {
   if (const auto* list = std::get_if<SequencePointer>(&value))
-    return (*list)->tuple &&
-           std::all_of((*list)->items.begin(), (*list)->items.end(), hashable);
+    return (*list)->tuple && std::all_of((*list)->items.begin(), (*list)->items.end(), hashable);
   if (is<std::shared_ptr<const View>>(value))
     return std::get<std::shared_ptr<const View>>(value)->of == View::Of::values;
   return !is<DictPointer>(value);
@@ -270,8 +279,8 @@ IteratorPointer iterate(const Value& value, Budget& budget) {
   if (!length) wrong("a " + std::string(kind_of(value)) + " cannot be gone through");
   Iterator::Next next;
   if (const std::string* text = text_in(value)) {
-    next = [whole = value, rest = std::string_view(*text), &budget]() mutable
-        -> std::optional<Value> {
+    next = [whole = value, rest = std::string_view(*text),
+            &budget]() mutable -> std::optional<Value> {
       if (rest.empty()) return std::nullopt;
       budget.step();
       return make_text(take_character_bytes(rest), budget);

@@ -36,10 +36,10 @@ using SequencePointer = std::shared_ptr<const Sequence>;
 using DictPointer = std::shared_ptr<const Dict>;
 using IteratorPointer = std::shared_ptr<Iterator>;
 using NamespacePointer = std::shared_ptr<Namespace>;
-using Value = std::variant<Undefined, None, bool, std::int64_t, double, Text, SequencePointer,
-                           DictPointer, std::shared_ptr<const View>, std::shared_ptr<const Range>,
-                           IteratorPointer, NamespacePointer, std::shared_ptr<const Callable>,
-                           std::shared_ptr<Loop>>;
+using Value =
+    std::variant<Undefined, None, bool, std::int64_t, double, Text, SequencePointer, DictPointer,
+                 std::shared_ptr<const View>, std::shared_ptr<const Range>, IteratorPointer,
+                 NamespacePointer, std::shared_ptr<const Callable>, std::shared_ptr<Loop>>;
 using Values = std::vector<Value>;
 
 template <class T>
@@ -141,7 +141,7 @@ class Loop {
   const std::optional<Value>& peek();
 
   IteratorPointer rest_;
-  Values ahead_;          // taken off `rest_` to know the length, from `ahead_at_` on
+  Values ahead_;  // taken off `rest_` to know the length, from `ahead_at_` on
   std::size_t ahead_at_ = 0;
   std::optional<Value> next_, current_, before_;
   bool peeked_ = false;

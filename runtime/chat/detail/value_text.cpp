@@ -75,8 +75,10 @@ void quote_dict(const Dict& dict, Writer& to) {
 void quote_sequence(const Sequence& list, Writer& to) {
   to.add(list.tuple ? "(" : "[");
   quote_items(list.items, to);
-  if (list.tuple) to.add(list.items.size() == 1 ? ",)" : ")");
-  else to.add("]");
+  if (list.tuple)
+    to.add(list.items.size() == 1 ? ",)" : ")");
+  else
+    to.add("]");
 }
 
 void quote(const Value& value, Writer& to) {
@@ -222,9 +224,10 @@ std::string real_text(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
   std::array<char, 40> letters{};
-  const auto end = std::to_chars(letters.data(), letters.data() + letters.size(),
-                                 std::fabs(number), std::chars_format::scientific);
-  const std::string_view shortest(letters.data(), static_cast<std::size_t>(end.ptr - letters.data()));
+  const auto end = std::to_chars(letters.data(), letters.data() + letters.size(), std::fabs(number),
+                                 std::chars_format::scientific);
+  const std::string_view shortest(letters.data(),
+                                  static_cast<std::size_t>(end.ptr - letters.data()));
   const std::size_t at = shortest.find('e');
   std::string digits(shortest.substr(0, at));
   std::erase(digits, '.');
@@ -237,7 +240,8 @@ std::string real_text(double number) {
     const std::string size = std::to_string(std::abs(power));
     return made + (size.size() < 2 ? "0" + size : size);
   }
-  if (power < 0) return made + "0." + std::string(static_cast<std::size_t>(-power - 1), '0') + digits;
+  if (power < 0)
+    return made + "0." + std::string(static_cast<std::size_t>(-power - 1), '0') + digits;
   const auto whole = static_cast<std::size_t>(power) + 1;
   if (digits.size() <= whole) return made + digits + std::string(whole - digits.size(), '0') + ".0";
   return made + digits.substr(0, whole) + "." + digits.substr(whole);

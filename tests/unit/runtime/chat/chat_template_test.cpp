@@ -72,8 +72,9 @@ TEST(ChatTemplate, space_around_tags_goes_as_jinja_has_it) {
 }
 
 TEST(ChatTemplate, what_a_loop_sets_ends_with_its_turn) {
-  EXPECT_EQ(text("{% set x = 0 %}{% for i in [1, 2] %}{% set x = x + i %}{{ x }}{% endfor %}{{ x }}"),
-            "120");
+  EXPECT_EQ(
+      text("{% set x = 0 %}{% for i in [1, 2] %}{% set x = x + i %}{{ x }}{% endfor %}{{ x }}"),
+      "120");
   EXPECT_EQ(text("{% set ns = namespace(x=0) %}{% for i in [1, 2] %}{% set ns.x = ns.x + i %}"
                  "{% endfor %}{{ ns.x }}"),
             "3");
@@ -83,8 +84,9 @@ TEST(ChatTemplate, a_loop_knows_where_it_is) {
   EXPECT_EQ(text("{% for w in words %}{{ loop.index }}{{ loop.revindex0 }}{{ loop.first }}"
                  "{{ loop.last }}{{ loop.previtem }}{{ loop.nextitem }};{% endfor %}"),
             "12TrueFalseA;21FalseFalsebc;30FalseTrueA;");
-  EXPECT_EQ(text("{% for w in words if w != 'A' %}{{ w }}{{ loop.length }}{% else %}none{% endfor %}"),
-            "b2c2");
+  EXPECT_EQ(
+      text("{% for w in words if w != 'A' %}{{ w }}{{ loop.length }}{% else %}none{% endfor %}"),
+      "b2c2");
   EXPECT_EQ(text("{% for w in [] %}{{ w }}{% else %}none{% endfor %}"), "none");
   EXPECT_EQ(text("{% for i in range(9) %}{% if i == 1 %}{% continue %}{% elif i == 4 %}{% break %}"
                  "{% endif %}{{ i }}{% endfor %}"),
@@ -117,7 +119,8 @@ TEST(ChatTemplate, texts_are_rows_of_characters) {
   given.more = R"({"t":"né你😀"})";
   EXPECT_EQ(text("{{ t|length }}{{ t[1] }}{{ t[-1] }}{{ t[::-1] }}{{ t[1:3] }}", given),
             "4é😀😀你éné你");
-  EXPECT_EQ(text("{{ t|upper }} {{ [t, '\\n\\'', \"a\"] }}", given), "NÉ你😀 ['né你😀', \"\\n'\", 'a']");
+  EXPECT_EQ(text("{{ t|upper }} {{ [t, '\\n\\'', \"a\"] }}", given),
+            "NÉ你😀 ['né你😀', \"\\n'\", 'a']");
 }
 
 TEST(ChatTemplate, attributes_of_a_dict_are_its_methods_first) {
@@ -130,8 +133,9 @@ TEST(ChatTemplate, filters_give_each_value_once) {
   EXPECT_EQ(text("{% set s = messages|selectattr('role', 'equalto', 'user') %}{{ s|list|length }}"
                  "{{ s|list|length }}"),
             "10");
-  EXPECT_EQ(text("{{ words|sort }}{{ words|map('upper')|join(',') }}{{ words|reject('eq', 'b')|list }}"),
-            "['A', 'b', 'c']B,A,C['A', 'c']");
+  EXPECT_EQ(
+      text("{{ words|sort }}{{ words|map('upper')|join(',') }}{{ words|reject('eq', 'b')|list }}"),
+      "['A', 'b', 'c']B,A,C['A', 'c']");
 }
 
 TEST(ChatTemplate, the_date_is_what_it_is_given) {
@@ -144,7 +148,8 @@ TEST(ChatTemplate, the_template_may_refuse_in_its_own_words) {
   const auto made = rendered("\n{{ raise_exception('roles must alternate') }}", input());
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, ErrorCode::invalid_argument);
-  EXPECT_EQ(made.error().detail, "chat template, line 2: the template refuses: roles must alternate");
+  EXPECT_EQ(made.error().detail,
+            "chat template, line 2: the template refuses: roles must alternate");
 }
 
 TEST(ChatTemplate, what_is_not_known_is_refused_by_name_when_it_is_read) {
@@ -167,8 +172,9 @@ TEST(ChatTemplate, what_is_not_known_is_refused_by_name_when_it_is_read) {
 }
 
 TEST(ChatTemplate, what_is_no_template_is_refused) {
-  for (const char* source : {"{% if true %}", "{{ 1 ", "{{ (1] }}", "{% endif %}", "{{ }}", "{# x",
-                             "{% set 1 = 2 %}", "{{ 'x }}", "{% break %}", "{% for loop in x %}{% endfor %}"})
+  for (const char* source :
+       {"{% if true %}", "{{ 1 ", "{{ (1] }}", "{% endif %}", "{{ }}", "{# x", "{% set 1 = 2 %}",
+        "{{ 'x }}", "{% break %}", "{% for loop in x %}{% endfor %}"})
     EXPECT_EQ(code(source), ErrorCode::invalid_argument) << source;
   EXPECT_EQ(code("\xff"), ErrorCode::invalid_argument);
 }
@@ -182,12 +188,15 @@ TEST(ChatTemplate, what_is_no_json_is_refused) {
 TEST(ChatTemplate, a_hostile_template_is_bounded) {
   for (const char* source :
        {"{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
-        "{% set ns = namespace(x='ab') %}{% for i in range(100) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
-        "{% set ns = namespace(x=[]) %}{% for i in range(1000) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}",
+        "{% set ns = namespace(x='ab') %}{% for i in range(100) %}{% set ns.x = ns.x + ns.x %}{% "
+        "endfor %}",
+        "{% set ns = namespace(x=[]) %}{% for i in range(1000) %}{% set ns.x = [ns.x, ns.x] %}{% "
+        "endfor %}",
         "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "{{ range(1000000000) }}",
         "{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}", "{{ 'a' * 10000000000 }}",
         "{{ [1] * 10000000000 }}", "{{ ('a' * 100000).replace('', 'b' * 100000) }}",
-        "{% set ns = namespace(x=[1]) %}{% for i in range(1000) %}{% set ns.x = ns.x|map('trim') %}{% endfor %}"})
+        "{% set ns = namespace(x=[1]) %}{% for i in range(1000) %}{% set ns.x = ns.x|map('trim') "
+        "%}{% endfor %}"})
     EXPECT_EQ(code(source), ErrorCode::resource_exhausted) << source;
   std::string deep, wide = "{{ 1";
   for (int i = 0; i < 5000; ++i) {
@@ -200,9 +209,10 @@ TEST(ChatTemplate, a_hostile_template_is_bounded) {
 }
 
 TEST(ChatTemplate, what_holds_itself_goes_with_the_rendering) {
-  EXPECT_EQ(text("{% set ns = namespace() %}{% set ns.self = ns %}{% macro m() %}{{ ns.self is defined }}"
-                 "{% endmacro %}{% set ns.m = m %}{{ ns.m() }}"),
-            "True");
+  EXPECT_EQ(
+      text("{% set ns = namespace() %}{% set ns.self = ns %}{% macro m() %}{{ ns.self is defined }}"
+           "{% endmacro %}{% set ns.m = m %}{{ ns.m() }}"),
+      "True");
 }
 
 TEST(ChatTemplate, an_answer_of_the_model_is_marked_by_nothing) {
