@@ -72,7 +72,7 @@ constexpr Told kTold[] = {{ErrorCode::invalid_argument, 400, "invalid_request_er
                           {ErrorCode::permission_denied, 403, "permission_error"},
                           {ErrorCode::not_found, 404, "not_found_error"},
                           {ErrorCode::resource_exhausted, 429, "rate_limit_error"},
-                          {ErrorCode::unsupported, 501, "invalid_request_error"},
+                          {ErrorCode::unsupported, 400, "invalid_request_error"},
                           {ErrorCode::unavailable, 503, "service_unavailable_error"},
                           {ErrorCode::peer_lost, 503, "service_unavailable_error"},
                           {ErrorCode::cancelled, 503, "service_unavailable_error"},

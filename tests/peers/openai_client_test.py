@@ -142,8 +142,11 @@ class Client(unittest.TestCase):
         with self.assertRaises(openai.NotFoundError):
             self.ask.models.retrieve("absent")
         with self.assertRaises(openai.NotFoundError) as caught:
-            self.ask.chat.completions.create(model="m", messages=[{"role": "user", "content": "a"}])
+            self.ask.embeddings.create(model="m", input="a")
         self.assertIn("/v1/completions", caught.exception.message)
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.create(prompt=SHORT * 1000)
+        self.assertIn("shorten it", caught.exception.message)
         for field, value in {"temperature": 3, "top_p": -1, "max_tokens": 0, "n": 1000,
                              "presence_penalty": 9, "logprobs": 5, "best_of": 4,
                              "suffix": "x", "prompt": [1, 2]}.items():
