@@ -16,6 +16,9 @@ int products(int argc, char** argv);
 // Status 1 with --require if a bar is missed.
 int decode(int argc, char** argv);
 
+// rows [--seconds S] [--threads N] [--rounds R]
+int rows(int argc, char** argv);
+
 // all-reduce [--ranks LIST] [--sizes LIST] [--samples N] [--no-peer] [--no-sealed]
 // [--mode LIST] [--rate MBIT] [--machines N] [--congestion NAME] [--json FILE] [--require]
 // Status 1 with --require if a bar is missed.

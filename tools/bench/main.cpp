@@ -17,6 +17,8 @@ int main(int argc, char** argv) {
       {"products", "matrix products, against the fastest of oneDNN", gpunode::bench::products},
       {"decode", "texts continued on the CPU, against how fast it reads memory",
        gpunode::bench::decode},
+      {"rows", "products with independent rows, against reading the weights and oneDNN's sgemm",
+       gpunode::bench::rows},
       {"overlap", "the exchange behind the computation, on a slow link", gpunode::bench::overlap},
       {"all-reduce", "the exact exchange, against Gloo and OpenMPI", gpunode::bench::all_reduce},
   };
