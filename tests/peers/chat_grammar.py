@@ -36,8 +36,8 @@ class Grammar:
 
     # Expressions of a kind; `d`: how deep they may go on.
     def any(self, d):
-        return self.pick(self.text, self.integer, self.list, self.dict, self.flag, self.text, self.number,
-                         self.wild, self.made)(d)
+        return self.rng.choice([self.text, self.integer, self.list, self.dict, self.flag, self.text,
+                                self.number, self.wild, self.made])(d)
 
     def made(self, d):
         return self.rng.choice(self.names) if self.names else self.text(d)
@@ -123,7 +123,7 @@ class Grammar:
             return self.pick("f", "1.5", "0.1", "2.0", "1e3", "1e-7", "123456.789", "big", "3.0e20", "n")
         x = (lambda: self.number(d - 1))
         return self.pick(
-            lambda: f"({x()} {self.pick('+', '-', '*', '/', '//', '%')} {self.pick(self.number, self.integer)(d - 1)})",
+            lambda: f"({x()} {self.pick('+', '-', '*', '/', '//', '%')} {self.rng.choice([self.number, self.integer])(d - 1)})",
             lambda: f"({self.integer(d - 1)} / {self.pick('3', '4', '7', 'n')})", lambda: f"({x()})|round",
             lambda: f"({x()})|round({self.pick('1', '2', '0')})", lambda: f"({x()})|round(method={self.pick(repr('ceil'), repr('floor'))})",
             lambda: f"({self.text(d - 1)})|float", lambda: f"({x()} ** {self.pick('2', '0.5', '-1')})", lambda: f"-({x()})",
@@ -142,7 +142,7 @@ class Grammar:
             lambda: f"({self.integer(0)} < {self.integer(d - 1)} {self.pick('<=', '!=', '<')} {self.integer(0)})",
             lambda: f"({b()}) {self.pick('in', 'not in')} ({self.list(d - 1)})",
             lambda: f"({self.text(d - 1)}) {self.pick('in', 'not in')} ({self.dict(d - 1)})",
-            lambda: f"({self.text(d - 1)}).{self.pick('startswith', 'endswith')}({self.pick(self.text, lambda _: '(' + self.text(0) + ', ' + self.text(0) + ')')(0)})")
+            lambda: f"({self.text(d - 1)}).{self.pick('startswith', 'endswith')}({self.pick(lambda: self.text(0), lambda: '(' + self.text(0) + ', ' + self.text(0) + ')')})")
 
     def list(self, d):
         if d <= 0:
@@ -213,8 +213,9 @@ class Grammar:
     def statement(self, d):
         if d <= 0:
             return self.shown(self.any(self.rng.randint(0, 2)))
-        return self.pick(self.condition, self.loop, self.set, self.set_block, self.macro, self.namespace, self.loop,
-                         self.condition, lambda _: self.shown(self.any(2)), self.generation)(d)
+        return self.rng.choice([self.condition, self.loop, self.set, self.set_block, self.macro,
+                                self.namespace, self.loop, self.condition, lambda _: self.shown(self.any(2)),
+                                self.generation])(d)
 
     def condition(self, d):
         made = self.tag("if " + self.flag(2)) + self.body(d - 1, 1)

@@ -19,26 +19,27 @@ namespace {
         " and a " + std::string(kind_of(right)));
 }
 
-// Written by what told whether it does not fit.
-std::int64_t whole(bool overflow, const std::int64_t& result) {
+void expect_small(bool overflow) {
   if (overflow) not_known("an integer beyond 64 bits");
-  return result;
 }
 
 std::int64_t power(std::int64_t base, std::int64_t exponent) {
   std::int64_t result = 1;
   for (; exponent > 0; exponent >>= 1) {
-    if (exponent & 1) whole(__builtin_mul_overflow(result, base, &result), result);
-    if (exponent > 1) whole(__builtin_mul_overflow(base, base, &base), base);
+    if (exponent & 1) expect_small(__builtin_mul_overflow(result, base, &result));
+    if (exponent > 1) expect_small(__builtin_mul_overflow(base, base, &base));
   }
   return result;
 }
 
 Value of_integers(std::string_view sign, std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
-  if (sign == "+") return whole(__builtin_add_overflow(a, b, &result), result);
-  if (sign == "-") return whole(__builtin_sub_overflow(a, b, &result), result);
-  if (sign == "*") return whole(__builtin_mul_overflow(a, b, &result), result);
+  if (sign == "+" || sign == "-" || sign == "*") {
+    expect_small(sign == "+"   ? __builtin_add_overflow(a, b, &result)
+                 : sign == "-" ? __builtin_sub_overflow(a, b, &result)
+                               : __builtin_mul_overflow(a, b, &result));
+    return result;
+  }
   if (sign == "**") {
     if (b >= 0) {
       if (a == 0 || a == 1 || a == -1) return a == -1 && b % 2 == 0 ? 1 : b == 0 ? 1 : a;

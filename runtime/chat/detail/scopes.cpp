@@ -47,8 +47,8 @@ void read(const Expression* value, Names& names) {
   for (const auto& [name, part] : value->named) read(part.get(), names);
 }
 
-void set(const Target& target, Names& names, bool given = false) {
-  for (const Target& part : target.parts) set(part, names, given);
+void meet_target(const Target& target, Names& names, bool given = false) {
+  for (const Target& part : target.parts) meet_target(part, names, given);
   if (target.several) return;
   if (!target.attribute.empty())
     names.read(target.name);
@@ -87,7 +87,7 @@ void meet(const Statements& statements, Names& names) {
       names.set(one->text);
     } else {
       read(one->value.get(), names);
-      if (one->kind == Statement::Kind::set || one->kind == set_block) set(one->target, names);
+      if (one->kind == Statement::Kind::set || one->kind == set_block) meet_target(one->target, names);
     }
   }
 }
@@ -106,7 +106,7 @@ void note_inner(Statements& statements, const Names& outer) {
     for (auto& branch : one->branches) note_inner(branch.second, outer);
     if (one->kind == loop) {
       Names inner(&outer);
-      set(one->target, inner, true);
+      meet_target(one->target, inner, true);
       inner.give("loop");
       one->hidden = note(one->body, std::move(inner));
       one->hidden_otherwise = note(one->otherwise, Names(&outer));

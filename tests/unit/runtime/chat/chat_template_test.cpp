@@ -198,12 +198,13 @@ TEST(ChatTemplate, a_hostile_template_is_bounded) {
         "{% set ns = namespace(x=[1]) %}{% for i in range(1000) %}{% set ns.x = ns.x|map('trim') "
         "%}{% endfor %}"})
     EXPECT_EQ(code(source), ErrorCode::resource_exhausted) << source;
-  std::string deep, wide = "{{ 1";
+  std::string deep, closed, wide = "{{ 1";
   for (int i = 0; i < 5000; ++i) {
     deep += "(";
+    closed += ")";
     wide += "+1";
   }
-  EXPECT_EQ(code("{{ " + deep), ErrorCode::resource_exhausted);
+  EXPECT_EQ(code("{{ " + deep + "1" + closed + " }}"), ErrorCode::resource_exhausted);
   EXPECT_EQ(code(wide + " }}"), ErrorCode::resource_exhausted);
   EXPECT_EQ(code(std::string(2 << 20, 'x')), ErrorCode::resource_exhausted);
 }
