@@ -36,8 +36,7 @@ Dict names_of(const ChatInput& input, Budget& budget) {
 
 class ParsedTemplate final : public ChatTemplate {
  public:
-  ParsedTemplate(Syntax syntax, std::size_t bytes)
-      : syntax_(std::move(syntax)), bytes_(bytes) {}
+  ParsedTemplate(Syntax syntax, std::size_t bytes) : syntax_(std::move(syntax)), bytes_(bytes) {}
 
   Result<std::string> render(const ChatInput& input) const override {
     int line = 0;

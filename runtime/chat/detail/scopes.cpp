@@ -87,7 +87,8 @@ void meet(const Statements& statements, Names& names) {
       names.set(one->text);
     } else {
       read(one->value.get(), names);
-      if (one->kind == Statement::Kind::set || one->kind == set_block) meet_target(one->target, names);
+      if (one->kind == Statement::Kind::set || one->kind == set_block)
+        meet_target(one->target, names);
     }
   }
 }
