@@ -22,6 +22,7 @@ class Grammar:
     def __init__(self, seed):
         self.rng = random.Random(seed)
         self.names = []  # set by the template itself
+        self.wildness = 1.0  # how often an expression is of any kinds, where it may be
 
     def pick(self, *choices):
         choice = self.rng.choice(choices)
@@ -36,8 +37,9 @@ class Grammar:
 
     # Expressions of a kind; `d`: how deep they may go on.
     def any(self, d):
+        wild = self.wild if self.rng.random() < self.wildness else self.text
         return self.rng.choice([self.text, self.integer, self.list, self.dict, self.flag, self.text,
-                                self.number, self.wild, self.made])(d)
+                                self.number, wild, self.made])(d)
 
     def made(self, d):
         return self.rng.choice(self.names) if self.names else self.text(d)
@@ -86,7 +88,7 @@ class Grammar:
             lambda: f"({t()})|{self.pick('upper', 'lower', 'title', 'capitalize', 'string', 'length', 'list')}",
             lambda: f"({t()}).replace({u()}, {u()})", lambda: f"({t()})|replace({u()}, {u()})",
             lambda: f"({t()})[{self.bounds(d - 1)}]", lambda: f"({t()})|default({u()}, true)",
-            lambda: f"({self.list(d - 1)})|join({u()})", lambda: f"{u()}.join(words)",
+            lambda: f"({self.list(d - 1)})|join({u()})", lambda: f"({u()}).join(words)",
             lambda: f"({t()} if {self.flag(d - 1)} else {u()})", lambda: f"({self.any(d - 1)})|tojson",
             lambda: f"({self.any(d - 1)})|tojson({self.json_options()})", lambda: f"({t()}) * {self.pick('0', '2', '3')}",
             lambda: f"({t()})|indent({self.pick('2', 'first=true', 'width=3, blank=true', '')})",
@@ -177,7 +179,7 @@ class Grammar:
 
     # Templates: statements with white space and marks for it.
     def template_order(self):
-        self.names = []
+        self.names, self.wildness = [], 0.1
         body = self.body(self.rng.randint(1, 3), self.rng.randint(1, 5))
         if self.rng.random() < 0.2:
             body = body.replace("\n", "\r\n")

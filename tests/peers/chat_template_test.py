@@ -2,7 +2,7 @@
 the families that models have, each on many conversations, and templates drawn at random from a grammar.
 The same text, or both refuse; what ours alone refuses is counted, and must say that it is not known.
 
-About 30 s. GPUNODE_CHAT_SEED draws others, GPUNODE_CHAT_COUNT so many.
+About a minute. GPUNODE_CHAT_SEED draws others, GPUNODE_CHAT_COUNT so many.
 usage: chat_template_test.py CHAT_TEMPLATE_PROBE [TEST...]
 """
 import datetime
@@ -22,7 +22,7 @@ import chat_grammar
 
 PROBE = sys.argv.pop(1)
 SEED = int(os.environ.get("GPUNODE_CHAT_SEED", "1"))
-COUNT = int(os.environ.get("GPUNODE_CHAT_COUNT", "20000"))
+COUNT = int(os.environ.get("GPUNODE_CHAT_COUNT", "10000"))
 NOW = datetime.datetime(2025, 2, 27, 9, 5, 7)
 
 
@@ -62,6 +62,7 @@ ENVIRONMENT = environment()
 
 def theirs(order):
     """The rendering, or the exception."""
+    order = json.loads(json.dumps(order))  # Jinja's `indent` changes a list that it is given
     try:
         template = ENVIRONMENT.from_string(order["template"])
         return template.render(
@@ -91,7 +92,9 @@ class TheSameText(unittest.TestCase):
                 equal += 1
             elif error is not None and "error" in answer:
                 both += 1
-            elif error is None and answer.get("code") in ("unsupported", "resource_exhausted"):
+            elif error is None and (answer.get("code") in ("unsupported", "resource_exhausted")
+                                    or "slice" in answer.get("error", "")):
+                # A slice of constants that makes no sense is undefined in Jinja, which folds them.
                 alone += 1
                 if "-v" in sys.argv:
                     print("alone:", ascii(order["template"]), answer["error"])
@@ -106,7 +109,7 @@ class TheSameText(unittest.TestCase):
         orders = list(chat_families.orders())
         equal, both, alone = self.compare(orders)
         self.assertEqual(alone, 0)
-        self.assertGreater(equal, 3 * both)
+        self.assertGreater(equal, 2 * both)
 
     def test_expressions_drawn_at_random(self):
         draw = chat_grammar.Grammar(SEED)
@@ -117,7 +120,7 @@ class TheSameText(unittest.TestCase):
     def test_templates_drawn_at_random(self):
         draw = chat_grammar.Grammar(SEED + 1_000_000)
         equal, _, alone = self.compare([draw.template_order() for _ in range(COUNT // 2)])
-        self.assertGreater(equal, COUNT // 5)
+        self.assertGreater(equal, COUNT // 4)
         self.assertLess(alone, COUNT // 20)
 
 

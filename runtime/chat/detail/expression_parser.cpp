@@ -350,9 +350,16 @@ ExpressionPointer ExpressionParser::filters(ExpressionPointer value) {
   }
 }
 
+// Names of filters and tests may have several parts; none that is known has.
+std::string ExpressionParser::dotted_name() {
+  std::string name = expect_name();
+  while (skip_sign(".")) name += "." + expect_name();
+  return name;
+}
+
 ExpressionPointer ExpressionParser::filter(ExpressionPointer value) {
   Node node = made(Kind::filter);
-  node->name = expect_name();
+  node->name = dotted_name();
   if (!find_filter(node->name) && node->name != "safe")
     not_known_at(node->line, "the filter '" + node->name + "'");
   add(node, std::move(value));
@@ -367,7 +374,7 @@ ExpressionPointer ExpressionParser::test(ExpressionPointer value) {
   const int line = here().line;
   const bool negated = skip_name("not");
   Node node = made(Kind::test, line);
-  node->name = expect_name();
+  node->name = dotted_name();
   if (!find_test(node->name)) not_known_at(line, "the test '" + node->name + "'");
   add(node, std::move(value));
   using enum Token::Kind;

@@ -56,6 +56,7 @@ class ExpressionParser {
   ExpressionPointer filter(ExpressionPointer value);
   ExpressionPointer test(ExpressionPointer value);
   ExpressionPointer call(ExpressionPointer value);
+  std::string dotted_name();
   void arguments(Node& node);
   bool tuple_ends(std::string_view end) const;
 

@@ -29,7 +29,8 @@ Value range(const Arguments& given, Budget&) {
 
 // Python's dict(): of a dict or of pairs, and of what is named.
 Dict dict_of(const Arguments& given, Budget& budget) {
-  const Bound bound("dict", {given.positional, {}}, {"items"});
+  const Arguments unnamed{given.positional, {}};
+  const Bound bound("dict", unnamed, {"items"});
   Dict made;
   if (const Dict* other = bound[0] ? dict_in(*bound[0]) : nullptr) {
     for (const auto& [key, value] : other->items()) made.put(key, value, budget);

@@ -124,13 +124,14 @@ IteratorPointer Interpreter::taken_values(const Statement& loop) {
 
 Interpreter::Flow Interpreter::run_loop(const Statement& statement) {
   const auto loop = std::make_shared<Loop>(taken_values(statement));
-  bool any = false;
+  bool any = false;  // of its turns has gone to its end: so Jinja has it
   while (auto value = loop->advance()) {
-    any = true;
     const InScope turn(*this, statement.hidden);
     scope_->names["loop"] = loop;
     assign(statement.target, *std::move(value));
-    if (run_all(statement.body) == Flow::leave) return Flow::on;
+    const Flow flow = run_all(statement.body);
+    if (flow == Flow::leave) break;
+    any = any || flow == Flow::on;
   }
   if (any || statement.otherwise.empty()) return Flow::on;
   const InScope inner(*this, statement.hidden_otherwise);

@@ -195,16 +195,16 @@ Value round(const Value& value, const Arguments& given, Budget&) {
     wrong("round has no method '" + method + "'");
   const auto number = number_in(value);
   if (!number) wrong("round of a " + std::string(kind_of(value)));
-  if (precision < 0 || precision > 15 || std::fabs(*number) > 1e15)
-    not_known("rounding such a number");
+  if (precision < 0 || precision > 15) not_known("rounding to such a place");
   if (method == "common") {
     if (const auto whole = integer_in(value)) return *whole;
-    char letters[64];
+    char letters[400];
     std::snprintf(letters, sizeof letters, "%.*f", static_cast<int>(precision), *number);
     return std::strtod(letters, nullptr);
   }
   const double scale = std::pow(10.0, static_cast<double>(precision));
-  if (std::fabs(*number) * scale > 9e15) not_known("rounding such a number");
+  if (!std::isfinite(*number)) wrong(method + " of a number without end");
+  if (integer_in(value) && std::fabs(*number) * scale > 9e15) not_known("rounding such a number");
   return (method == "ceil" ? std::ceil(*number * scale) : std::floor(*number * scale)) / scale +
          0.0;
 }

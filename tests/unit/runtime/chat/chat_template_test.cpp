@@ -88,6 +88,8 @@ TEST(ChatTemplate, a_loop_knows_where_it_is) {
       text("{% for w in words if w != 'A' %}{{ w }}{{ loop.length }}{% else %}none{% endfor %}"),
       "b2c2");
   EXPECT_EQ(text("{% for w in [] %}{{ w }}{% else %}none{% endfor %}"), "none");
+  EXPECT_EQ(text("{% for w in words %}{% break %}{% else %}no turn to its end{% endfor %}"),
+            "no turn to its end");
   EXPECT_EQ(text("{% for i in range(9) %}{% if i == 1 %}{% continue %}{% elif i == 4 %}{% break %}"
                  "{% endif %}{{ i }}{% endfor %}"),
             "023");
