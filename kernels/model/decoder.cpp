@@ -65,7 +65,10 @@ class SessionsDecoder final : public Decoder {
   SessionsDecoder(std::vector<std::unique_ptr<Session>> sessions, std::size_t vocabulary,
                   std::size_t rows)
       : sessions_(std::move(sessions)), vocabulary_(vocabulary), rows_(rows) {}
-  std::size_t context() const override { return sessions_[0]->capacity(); }
+  // Of sessions that end nowhere so many positions do.
+  std::size_t context() const override {
+    return std::min(sessions_[0]->capacity(), std::size_t{1} << 24);
+  }
   std::size_t page() const override { return context(); }
   std::size_t pages() const override { return sessions_.size(); }
   std::size_t most_texts() const override { return sessions_.size(); }
@@ -125,6 +128,8 @@ Result<std::unique_ptr<Decoder>> sessions_as_decoder(Program& program, std::size
   for (std::size_t text = 0; text < std::max<std::size_t>(options.texts, 1); ++text) {
     auto session = make_session(program);
     if (!session) return session.error();
+    if ((*session)->capacity() == 0)
+      return Error{ErrorCode::internal, "Session::capacity() is 0: it holds one token at least"};
     sessions.push_back(std::move(*session));
   }
   return {std::make_unique<SessionsDecoder>(std::move(sessions), vocabulary, options.rows)};
