@@ -236,7 +236,7 @@ std::vector<Target> file_targets() {
       {"checkpoint", run_checkpoint, checkpoints},
       {"safetensors", run_safetensors, safetensors},
       {"tokenizer", run_tokenizer, tokenizers},
-      {"chat_template", run_chat_template, chat_templates, std::size_t{32} << 20, 200},
+      {"chat_template", run_chat_template, chat_templates, std::size_t{64} << 20, 400},
       {"job_file", run_job_file, job_files, std::size_t{2} << 20, 200},
       {"table", run_table,
        [] {

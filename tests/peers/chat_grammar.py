@@ -63,7 +63,7 @@ class Grammar:
     def filter_name(self):
         return self.rng.choice(["trim", "upper", "lower", "length", "count", "list", "tojson", "string", "title",
                                 "capitalize", "int", "float", "reverse", "abs", "join", "indent", "first", "last",
-                                "items", "d", "unique", "sort"])
+                                "items", "d", "unique", "sort", "safe"])
 
     def test_name(self):
         return self.rng.choice(["defined", "undefined", "none", "string", "mapping", "iterable", "sequence",

@@ -16,6 +16,8 @@ Bound::Bound(std::string what, const Arguments& given,
     if (values_[place]) wrong(what_ + " is given '" + name + "' twice");
     values_[place] = &value;
   }
+  for (const Value* value : values_)
+    if (value) refuse_marked(*value);
   for (std::size_t i = 0; i < required; ++i)
     if (!values_[i]) wrong(what_ + " is not given '" + std::string(names.begin()[i]) + "'");
 }

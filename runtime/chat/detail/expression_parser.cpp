@@ -360,13 +360,9 @@ std::string ExpressionParser::dotted_name() {
 ExpressionPointer ExpressionParser::filter(ExpressionPointer value) {
   Node node = made(Kind::filter);
   node->name = dotted_name();
-  if (!find_filter(node->name) && node->name != "safe")
-    not_known_at(node->line, "the filter '" + node->name + "'");
+  if (!find_filter(node->name)) not_known_at(node->line, "the filter '" + node->name + "'");
   add(node, std::move(value));
   if (at_sign("(")) arguments(node);
-  // What it marks a text with shows in no text, unless that is put together with others.
-  if (node->name == "safe" && here().kind != Token::Kind::print_end)
-    not_known_at(node->line, "the filter 'safe' within an expression");
   return node;
 }
 

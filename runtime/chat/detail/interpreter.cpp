@@ -236,7 +236,6 @@ Value Interpreter::value_of(const Expression& expression) {
       return called(expression);
     case filter: {
       const Value value = part(0);
-      if (expression.name == "safe") return make_text(printed(value, budget_), budget_);
       return find_filter(expression.name)(value, arguments_of(expression), budget_);
     }
     case test: {

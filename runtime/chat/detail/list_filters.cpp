@@ -152,7 +152,7 @@ Value sort(const Value& value, const Arguments& given, Budget& budget) {
   const Bound bound("sort", given, {"reverse", "case_sensitive", "attribute"});
   std::vector<Values> paths;
   const std::string* names = bound[2] ? text_in(*bound[2]) : nullptr;
-  for (std::string_view rest = names ? *names : ""; names;) {
+  for (std::string_view rest = names ? std::string_view(*names) : std::string_view(); names;) {
     const auto comma = rest.find(',');
     paths.push_back(path_of(make_text(std::string(rest.substr(0, comma)), budget), budget));
     if (comma == rest.npos) break;

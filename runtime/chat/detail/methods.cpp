@@ -97,6 +97,7 @@ Value join(const std::string& text, const Arguments& given, const std::string& n
   std::string whole;
   bool first = true;
   for (const Value& part : all_of(*bound[0], budget)) {
+    refuse_marked(part);
     const std::string* piece = text_in(part);
     if (!piece) wrong("join is given a " + std::string(kind_of(part)));
     budget.make(text.size() + piece->size());

@@ -174,6 +174,7 @@ std::string integer_text(const Value& value) {
 
 Value arithmetic(std::string_view sign, const Value& left, const Value& right, Budget& budget) {
   budget.step();
+  for (const Value* side : {&left, &right}) refuse_marked(*side);
   const auto a = integer_in(left), b = integer_in(right);
   if (a && b) return of_integers(sign, *a, *b);
   const auto x = number_in(left), y = number_in(right);
@@ -213,6 +214,7 @@ bool compare(std::string_view sign, const Value& left, const Value& right, Budge
 }
 
 bool contains(const Value& whole, const Value& part, Budget& budget) {
+  for (const Value* side : {&whole, &part}) refuse_marked(*side);
   if (const std::string* text = text_in(whole)) {
     const std::string* piece = text_in(part);
     if (!piece) wrong("a " + std::string(kind_of(part)) + " is in no text");
@@ -235,6 +237,7 @@ bool contains(const Value& whole, const Value& part, Budget& budget) {
 
 Value subscript(const Value& value, const Value& key, Budget& budget) {
   budget.step();
+  for (const Value* side : {&value, &key}) refuse_marked(*side);
   if (const auto* nothing = std::get_if<Undefined>(&value))
     wrong("'" + (nothing->what ? *nothing->what : std::string("a value")) + "' is undefined");
   if (const Dict* dict = dict_in(value)) {
@@ -249,6 +252,7 @@ Value subscript(const Value& value, const Value& key, Budget& budget) {
 
 Value attribute(const Value& value, const std::string& name, Budget& budget) {
   budget.step();
+  refuse_marked(value);
   if (const auto* nothing = std::get_if<Undefined>(&value))
     wrong("'" + (nothing->what ? *nothing->what : std::string("a value")) + "' is undefined");
   if (auto found = own_attribute(value, name, budget)) return *std::move(found);

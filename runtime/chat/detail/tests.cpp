@@ -35,7 +35,7 @@ bool number(const Value& value) {
   return number_in(value).has_value();
 }
 bool text(const Value& value) {
-  return text_in(value);
+  return text_in(value) || is<Marked>(value);
 }
 bool mapping(const Value& value) {
   return is<DictPointer>(value);

@@ -15,6 +15,7 @@ namespace {
 
 Value trim(const Value& value, const Arguments& given, Budget& budget) {
   const Bound bound("trim", given, {"chars"});
+  refuse_marked(value);
   const std::string text = printed(value, budget);
   const auto taken = bound.unless_none(0) ? stripped(text, bound.text(0)) : stripped(text);
   return make_text(std::string(taken), budget);
@@ -23,6 +24,7 @@ Value trim(const Value& value, const Arguments& given, Budget& budget) {
 template <std::string (*form)(std::string_view)>
 Value formed(const Value& value, const Arguments& given, Budget& budget) {
   const Bound bound("a filter of letters", given, {});
+  refuse_marked(value);
   return make_text(form(printed(value, budget)), budget);
 }
 
@@ -55,7 +57,13 @@ std::string title_words(std::string_view text) {
 
 Value string(const Value& value, const Arguments& given, Budget& budget) {
   const Bound bound("string", given, {});
+  refuse_marked(value);
   return make_text(printed(value, budget), budget);
+}
+
+Value safe(const Value& value, const Arguments& given, Budget& budget) {
+  const Bound bound("safe", given, {});
+  return Marked{std::get<Text>(make_text(printed(value, budget), budget))};
 }
 
 Value replace(const Value& value, const Arguments& given, Budget& budget) {
@@ -68,6 +76,7 @@ Value replace(const Value& value, const Arguments& given, Budget& budget) {
 
 Value indent(const Value& value, const Arguments& given, Budget& budget) {
   const Bound bound("indent", given, {"width", "first", "blank"});
+  refuse_marked(value);
   const std::string* text = text_in(value);
   if (!text) wrong("indent is given a " + std::string(kind_of(value)));
   std::string by;
@@ -155,6 +164,7 @@ std::int64_t cut_off(double number) {
 }
 
 Value integer(const Value& value, const Arguments& given, Budget&) {
+  refuse_marked(value);
   const Bound bound("int", given, {"default", "base"});
   if (bound[1]) not_known("int to a base");
   const Value otherwise = bound[0] ? *bound[0] : Value(std::int64_t{0});
@@ -178,6 +188,7 @@ Value integer(const Value& value, const Arguments& given, Budget&) {
 }
 
 Value real(const Value& value, const Arguments& given, Budget&) {
+  refuse_marked(value);
   const Bound bound("float", given, {"default"});
   if (is<Undefined>(value)) wrong("float of a value that is undefined");
   if (const auto number = number_in(value)) return *number;
@@ -218,6 +229,7 @@ Value absolute(const Value& value, const Arguments& given, Budget&) {
 
 Value format(const Value& value, const Arguments& given, Budget& budget) {
   if (!given.named.empty()) not_known("format with named values");
+  refuse_marked(value);
   return formatted(printed(value, budget), make_list(given.positional, budget, true), budget);
 }
 
@@ -230,6 +242,7 @@ const FilterTable& text_filters() {
                                    {"capitalize", formed<capitalised>},
                                    {"title", formed<title_words>},
                                    {"string", string},
+                                   {"safe", safe},
                                    {"replace", replace},
                                    {"indent", indent},
                                    {"tojson", tojson},

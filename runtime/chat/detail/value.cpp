@@ -52,6 +52,10 @@ bool equal_views(const View& left, const View& right, Budget& budget) {
 
 }  // namespace
 
+void refuse_marked(const Value& value) {
+  if (is<Marked>(value)) not_known("more than printing a text marked as safe");
+}
+
 std::optional<std::int64_t> integer_in(const Value& value) {
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? 1 : 0;
   if (const auto* number = std::get_if<std::int64_t>(&value)) return *number;
@@ -172,12 +176,14 @@ std::string_view kind_of(const Value& value) {
                                          "sequence made as it is asked",
                                          "namespace",
                                          "function",
-                                         "loop"};
+                                         "loop",
+                                         "text marked as safe"};
   static_assert(std::size(kNames) == std::variant_size_v<Value>);
   return kNames[value.index()];
 }
 
 bool truth(const Value& value) {
+  if (const auto* marked = std::get_if<Marked>(&value)) return !marked->text->empty();
   if (is<Undefined>(value) || is<None>(value)) return false;
   if (const auto number = number_in(value)) return *number != 0;
   const auto length = length_of(value);
@@ -186,6 +192,7 @@ bool truth(const Value& value) {
 
 bool equal(const Value& left, const Value& right, Budget& budget) {
   budget.step();
+  for (const Value* side : {&left, &right}) refuse_marked(*side);
   const auto one = number_in(left), other = number_in(right);
   if (one && other) {
     const auto whole = integer_in(left), other_whole = integer_in(right);
@@ -199,7 +206,8 @@ bool equal(const Value& left, const Value& right, Budget& budget) {
       [&](const auto& a) -> bool {
         using T = std::decay_t<decltype(a)>;
         const T& b = std::get<T>(right);
-        if constexpr (std::is_same_v<T, Undefined> || std::is_same_v<T, None>) {
+        if constexpr (std::is_same_v<T, Undefined> || std::is_same_v<T, None> ||
+                      std::is_same_v<T, Marked>) {
           return true;
         } else if constexpr (std::is_same_v<T, Text>) {
           budget.step(std::min(a->size(), b->size()) / 64);
@@ -224,6 +232,7 @@ bool equal(const Value& left, const Value& right, Budget& budget) {
 
 bool less(const Value& left, const Value& right, Budget& budget, bool or_equal) {
   budget.step();
+  for (const Value* side : {&left, &right}) refuse_marked(*side);
   const auto one = number_in(left), other = number_in(right);
   if (one && other) {
     const auto whole = integer_in(left), other_whole = integer_in(right);
@@ -248,6 +257,7 @@ bool less(const Value& left, const Value& right, Budget& budget, bool or_equal) 
 }
 
 bool hashable(const Value& value) {
+  refuse_marked(value);
   if (const auto* list = std::get_if<SequencePointer>(&value))
     return (*list)->tuple && std::all_of((*list)->items.begin(), (*list)->items.end(), hashable);
   if (is<std::shared_ptr<const View>>(value))
@@ -256,6 +266,7 @@ bool hashable(const Value& value) {
 }
 
 std::optional<std::int64_t> length_of(const Value& value) {
+  refuse_marked(value);
   if (is<Undefined>(value)) return 0;
   if (const std::string* text = text_in(value)) return character_count(*text);
   if (const auto* list = std::get_if<SequencePointer>(&value))

@@ -32,6 +32,11 @@ struct Callable;
 class Loop;
 
 using Text = std::shared_ptr<const std::string>;
+// What the filter `safe` gives. It is printed as any text; put together with others it would change
+// them, so that all else than printing it is not known here.
+struct Marked {
+  Text text;
+};
 using SequencePointer = std::shared_ptr<const Sequence>;
 using DictPointer = std::shared_ptr<const Dict>;
 using IteratorPointer = std::shared_ptr<Iterator>;
@@ -39,13 +44,15 @@ using NamespacePointer = std::shared_ptr<Namespace>;
 using Value =
     std::variant<Undefined, None, bool, std::int64_t, double, Text, SequencePointer, DictPointer,
                  std::shared_ptr<const View>, std::shared_ptr<const Range>, IteratorPointer,
-                 NamespacePointer, std::shared_ptr<const Callable>, std::shared_ptr<Loop>>;
+                 NamespacePointer, std::shared_ptr<const Callable>, std::shared_ptr<Loop>, Marked>;
 using Values = std::vector<Value>;
 
 template <class T>
 bool is(const Value& value) {
   return std::holds_alternative<T>(value);
 }
+// Throws for a text that is marked as safe, as most functions do with such.
+void refuse_marked(const Value& value);
 // Null: it is of another kind.
 inline const std::string* text_in(const Value& value) {
   const auto* text = std::get_if<Text>(&value);

@@ -126,6 +126,7 @@ class JsonWriter {
     if (const auto* flag = std::get_if<bool>(&value)) return to_.add(*flag ? "true" : "false");
     if (const auto number = integer_in(value)) return to_.add(std::to_string(*number));
     if (const auto* number = std::get_if<double>(&value)) return real(*number);
+    if (const auto* marked = std::get_if<Marked>(&value)) return string(*marked->text);
     if (const std::string* text = text_in(value)) return string(*text);
     if (const auto* list = std::get_if<SequencePointer>(&value)) return array((*list)->items);
     if (const Dict* dict = dict_in(value)) return object(*dict);
@@ -255,7 +256,8 @@ std::string quoted(const Value& value, Budget& budget) {
 
 std::string printed(const Value& value, Budget& budget) {
   if (is<Undefined>(value)) return {};
-  if (const std::string* text = text_in(value)) {
+  const auto* marked = std::get_if<Marked>(&value);
+  if (const std::string* text = marked ? marked->text.get() : text_in(value)) {
     budget.make(text->size());
     return *text;
   }

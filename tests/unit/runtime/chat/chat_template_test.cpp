@@ -159,7 +159,6 @@ TEST(ChatTemplate, what_is_not_known_is_refused_by_name_when_it_is_read) {
            {"{% include 'x' %}", "include"},
            {"\n{% raw %}x{% endraw %}", "line 2: the tag {% raw %}"},
            {"{{ x|groupby('a') }}", "groupby"},
-           {"{{ x|safe + 'a' }}", "safe"},
            {"{{ x is filter }}", "the test 'filter'"},
            {"{{ x.zfill(3) }}", "zfill"},
            {"{{ x.__class__ }}", "__class__"},
@@ -171,6 +170,16 @@ TEST(ChatTemplate, what_is_not_known_is_refused_by_name_when_it_is_read) {
     EXPECT_EQ(made.error().code, ErrorCode::unsupported) << source;
     EXPECT_THAT(made.error().detail, HasSubstr(name)) << source;
   }
+}
+
+TEST(ChatTemplate, a_text_marked_as_safe_is_printed_and_no_more) {
+  EXPECT_EQ(
+      text("{% set x = words|tojson|safe if true else 1 %}{{ x }}{{ x is string }}{{ x ~ 1 }}"),
+      R"(["b", "A", "c"]True["b", "A", "c"]1)");
+  for (const char* source :
+       {"{{ ('a'|safe) + 'b' }}", "{{ ('a'|safe)|trim }}", "{{ ('a'|safe).upper() }}",
+        "{{ ('a'|safe) == 'a' }}", "{{ ['a'|safe] }}"})
+    EXPECT_EQ(code(source), ErrorCode::unsupported) << source;
 }
 
 TEST(ChatTemplate, what_is_no_template_is_refused) {
