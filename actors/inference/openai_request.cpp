@@ -173,7 +173,7 @@ std::optional<Json> content_of(const Json& content) {
   if (!content.is_array()) return std::nullopt;
   std::string joined;
   for (const Json& part : content) {
-    if (!part.is_object() || part.value("type", "") != "text" || !part.contains("text") ||
+    if (!part.is_object() || part.value("type", Json()) != "text" || !part.contains("text") ||
         !part["text"].is_string())
       return std::nullopt;
     joined += part["text"].get<std::string>();

@@ -149,19 +149,15 @@ Result<void> TextEngine::pass() {
   end_overdue(now);
   const std::vector<TextBatch::Part> parts = batch_.next(now);
   if (parts.empty()) return {};
-  std::vector<TextBatch::Id> go_on_with;
-  for (const TextBatch::Part& part : parts)
-    if (part.read.wants_scores) go_on_with.push_back(part.id);
   if (const auto done = read(parts); !done) {
-    std::vector<TextBatch::Id> failed;
-    for (const TextBatch::Part& part : parts) failed.push_back(part.id);
-    for (const TextBatch::Id id : failed) answer(id, done.error());
+    for (const TextBatch::Part& part : parts) answer(part.id, done.error());
     return done.error();
   }
   batch_.on_read();
   std::span<const float> scores = scores_;
-  for (const TextBatch::Id id : go_on_with) {
-    go_on(id, scores.first(vocabulary()));
+  for (const TextBatch::Part& part : parts) {  // what they read is not looked at any more
+    if (!part.read.wants_scores) continue;
+    go_on(part.id, scores.first(vocabulary()));
     scores = scores.subspan(vocabulary());
   }
   return {};

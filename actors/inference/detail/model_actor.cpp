@@ -36,7 +36,7 @@ bool is_to_move(const State& state) {
 }
 
 // From a device that is drained to another one, once for each.
-void move_if_drained(State& state) {
+void move(State& state) {
   const compute::NodeDevice& from = state.model->device();
   const auto to = state.load.choose_device();
   ServedModel::Options options = state.load.options;
@@ -98,7 +98,7 @@ void begin(State& state, Generate order) {
 void go_on(Self* self) {
   State& state = self->state;
   if (!state.model) return;
-  if (state.model->is_idle() && is_to_move(state)) move_if_drained(state);
+  if (state.model->is_idle() && is_to_move(state)) move(state);
   if (!is_to_move(state))
     for (; !state.held.empty(); state.held.pop_front()) begin(state, std::move(state.held.front()));
   tell_load(state);

@@ -198,7 +198,8 @@ TEST(OpenaiChat, refuses_by_name_what_it_cannot_do) {
   for (const char* messages :
        {"[]", "{}", "[1]", R"([{"content": "a"}])", R"([{"role": 1, "content": "a"}])",
         R"([{"role": "user", "content": 5}])",
-        R"([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}])"})
+        R"([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}])",
+        R"([{"role": "user", "content": [{"type": 5, "text": "a"}]}])"})
     EXPECT_THAT(chat_refusal(R"({"model": "m", "messages": )" + std::string(messages) + "}"),
                 HasSubstr("'messages'"))
         << messages;
