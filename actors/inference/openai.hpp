@@ -1,7 +1,7 @@
-// OpenAI's completions, of texts and of chats, as JSON: requests read strictly, and answers written whole or in pieces. A field
-// that is not known here is refused, never ignored. Pure.
-// Source: OpenAI's API reference, completions and chat completions; with top_k, min_p and repetition_penalty as vLLM has
-// them, and a priority (0 to 100, higher ones first).
+// OpenAI's completions, of texts and of chats, as JSON: requests read strictly, and answers written whole
+// or in pieces. A field that is not known here is refused, never ignored. Pure.
+// Source: OpenAI's API reference, completions and chat completions; with top_k, min_p and
+// repetition_penalty as vLLM has them, and a priority (0 to 100, higher ones first).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

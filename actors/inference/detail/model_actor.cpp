@@ -22,6 +22,7 @@ struct State {
   std::deque<Generate> held;  // until the model has moved from a device that is drained
   bool stepping = false;      // a Step is under way
   telemetry::Registry* metrics = nullptr;
+  telemetry::Gauge *under_way = nullptr, *waiting = nullptr;  // looked up once, as each pass tells
   std::string served_as;
 };
 constexpr auto kLookEvery = std::chrono::seconds(1);
@@ -67,14 +68,18 @@ void tell(const State& state, const Result<GenerateAnswer>& answer) {
       .record(answer->seconds);
 }
 
-void tell_load(const State& state) {
-  const telemetry::Labels labels{{"model", state.served_as}};
+void tell_load(State& state) {
   const TextEngine* texts = state.model->texts();
   if (!texts) return;
-  state.metrics->gauge("gpunode_texts_under_way", "Texts that are continued together", labels)
-      .set(static_cast<double>(texts->under_way()));
-  state.metrics->gauge("gpunode_texts_waiting", "Texts that are not begun yet", labels)
-      .set(static_cast<double>(texts->waiting()));
+  if (!state.under_way) {
+    const telemetry::Labels labels{{"model", state.served_as}};
+    state.under_way = &state.metrics->gauge("gpunode_texts_under_way",
+                                            "Texts that are continued together", labels);
+    state.waiting =
+        &state.metrics->gauge("gpunode_texts_waiting", "Texts that are not begun yet", labels);
+  }
+  state.under_way->set(static_cast<double>(texts->under_way()));
+  state.waiting->set(static_cast<double>(texts->waiting()));
 }
 
 void begin(State& state, Generate order) {
