@@ -8,11 +8,12 @@
 namespace gpunode::checkpoint {
 namespace {
 
-// The described model, whose weights `read` fills in from so many bytes; less than they take, and the
-// description is wrong, for which no memory is to be spent.
-template <class Read>
-Result<StoredModel> load_weights(const snapshot::ModelDescription& description, std::uint64_t step,
-                                 std::uint64_t stored_bytes, Read read) {
+using Read = std::function<Result<void>(const snapshot::StateTarget&)>;
+
+// The described model, whose weights `read` fills in, where there is a place for them, from so many
+// bytes; less than they take, and the description is wrong, for which no memory is to be spent.
+Result<OpenedModel> described(const snapshot::ModelDescription& description, std::uint64_t step,
+                              std::uint64_t stored_bytes, Read read) {
   auto model = model::make_model(description.kind, description.settings);
   if (!model) return model.error();
   if (stored_bytes / sizeof(float) < (*model)->parameter_count())
@@ -20,48 +21,76 @@ Result<StoredModel> load_weights(const snapshot::ModelDescription& description, 
                  "what is stored has " + std::to_string(stored_bytes) + " bytes, and " +
                      (*model)->name() + " as it is described has " +
                      std::to_string((*model)->parameter_count()) + " parameters"};
-  StoredModel stored{.model = std::move(*model), .weights = {}, .step = step};
-  stored.weights.resize(stored.model->parameter_count());
-  Result<void> done = read(named_tensors(*stored.model, std::span(stored.weights)));
-  if (!done) return done.error();
-  return stored;
+  OpenedModel opened{.model = std::move(*model), .step = step};
+  opened.read = [&model = *opened.model,
+                 read = std::move(read)](const OpenedModel::TakeParameter& take) -> Result<void> {
+    snapshot::StateTarget target = named_tensors(model, std::span<float>());
+    std::vector<float> values;
+    for (std::size_t at = 0; at < target.parameters.size(); ++at) {
+      auto& place = target.parameters[at].parts[0];
+      values.resize(model.parameters()[at].element_count());
+      place = values;
+      if (auto done = read(target); !done) return done;
+      if (auto done = take(at, values); !done) return done;
+      place = {};
+    }
+    return {};
+  };
+  return opened;
 }
 
-Result<StoredModel> load_checkpoint(const storage::FileSystem& files, const storage::Path& path) {
-  auto checkpoint = snapshot::Checkpoint::open(files, path);
-  if (!checkpoint) return checkpoint.error();
+Result<OpenedModel> open_checkpoint(const storage::FileSystem& files, const storage::Path& path) {
+  auto opened = snapshot::Checkpoint::open(files, path);
+  if (!opened) return opened.error();
+  const auto checkpoint = std::make_shared<const snapshot::Checkpoint>(std::move(*opened));
   const snapshot::CheckpointMeta& meta = checkpoint->manifest().meta;
-  return load_weights(
+  return described(
       meta.model, meta.key.step, checkpoint->manifest().size_bytes(),
-      [&](const snapshot::StateTarget& target) { return checkpoint->read_into(target); });
+      [=](const snapshot::StateTarget& target) { return checkpoint->read_into(target); });
 }
 
-Result<StoredModel> load_file(const storage::FileSystem& files, const storage::Path& path,
+Result<OpenedModel> open_file(const storage::FileSystem& files, const storage::Path& path,
                               LoadOptions options) {
   auto description = snapshot::read_exported_model(files, path);
   if (!description && description.error().code == ErrorCode::invalid_argument)
-    return detail::load_state_dict(files, path, options);
+    return detail::open_state_dict(files, path, options);
   if (!description) return description.error();
   const auto entry = files.inspect(path);
   if (!entry) return entry.error();
-  return load_weights(*description, 0, entry->size_bytes, [&](const snapshot::StateTarget& target) {
-    return snapshot::load_exported(files, path, target);
-  });
+  return described(*description, 0, entry->size_bytes,
+                   [&files, path](const snapshot::StateTarget& target) {
+                     return snapshot::load_exported(files, path, target);
+                   });
 }
 
 }  // namespace
 
-Result<StoredModel> load_stored_model(const storage::FileSystem& files, const storage::Path& path,
+Result<OpenedModel> open_stored_model(const storage::FileSystem& files, const storage::Path& path,
                                       LoadOptions options) {
   auto entry = files.inspect(path);
   if (!entry) return entry.error();
-  if (entry->kind != storage::EntryKind::folder) return load_file(files, path, options);
-  if (files.exists(path / "config.json")) return detail::load_hub_folder(files, path, options);
+  if (entry->kind != storage::EntryKind::folder) return open_file(files, path, options);
+  if (files.exists(path / "config.json")) return detail::open_hub_folder(files, path, options);
   if (!files.exists(path / "manifest"))
     return Error{ErrorCode::not_found, path.string() +
                                            " holds neither config.json, as models of transformers "
                                            "and timm have it, nor a checkpoint's manifest"};
-  return load_checkpoint(files, path);
+  return open_checkpoint(files, path);
+}
+
+Result<StoredModel> load_stored_model(const storage::FileSystem& files, const storage::Path& path,
+                                      LoadOptions options) {
+  auto opened = open_stored_model(files, path, options);
+  if (!opened) return opened.error();
+  std::vector<float> weights;
+  weights.reserve(opened->model->parameter_count());
+  auto read = opened->read([&](std::size_t, std::span<const float> values) -> Result<void> {
+    weights.insert(weights.end(), values.begin(), values.end());
+    return {};
+  });
+  if (!read) return read.error();
+  return StoredModel{std::move(opened->model), std::move(weights), opened->step,
+                     std::move(opened->text)};
 }
 
 Result<snapshot::Export> save_model(storage::FileSystem& files, const StoredModel& stored,

@@ -1,9 +1,11 @@
 // A model with its weights, from whatever holds one: a folder of Hugging Face's transformers or, of
 // a ResNet, timm (config.json and model.safetensors), a state_dict of torchvision's as safetensors, a
 // file that `checkpoint export` or `model import` wrote, or a checkpoint's folder; and written for
-// them again. Blocks for as long as the disk takes; costs 4 bytes a parameter. No state.
+// them again. Blocks for as long as the disk takes. Read parameter by parameter, or as a whole at 4 bytes a
+// parameter. No state.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,6 +25,17 @@ struct TextForm {
   std::map<std::string, std::string> special_tokens = {};  // by name, as "bos_token"
 };
 
+// A stored model before its weights are read.
+struct OpenedModel {
+  // Gets each parameter's values, in the order of the model's.
+  using TakeParameter = std::function<Result<void>(std::size_t parameter, std::span<const float>)>;
+  std::unique_ptr<model::Model> model;
+  std::uint64_t step = 0;  // of a checkpoint; else 0
+  TextForm text = {};
+  // While `model` lives. Fails with: corrupted, io_error, what is given fails with.
+  std::function<Result<void>(const TakeParameter&)> read = {};
+};
+
 struct StoredModel {
   std::unique_ptr<model::Model> model;
   std::vector<float> weights;  // parameter_count()
@@ -37,9 +50,11 @@ struct LoadOptions {
   model::ImageSize image = {};  // of a ResNet: see model_of_shapes
 };
 
-// Fails with: not_found; corrupted; unsupported (a model that is not known here, and what of it);
+// Fail with: not_found; corrupted; unsupported (a model that is not known here, and what of it);
 // invalid_argument (a tensor that is missing, is one too many, or has another shape: its name, the
 // shape found and the one expected).
+Result<OpenedModel> open_stored_model(const storage::FileSystem& files, const storage::Path& path,
+                                      LoadOptions options = {});
 Result<StoredModel> load_stored_model(const storage::FileSystem& files, const storage::Path& path,
                                       LoadOptions options = {});
 

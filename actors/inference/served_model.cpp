@@ -20,33 +20,56 @@ std::size_t features_of(const model::Model& model) {
   return reads_rows ? fields[0].count : 0;
 }
 
-std::string digest_of(std::span<const float> weights) {
-  return storage::sha256_of(bytes_of(weights)).text();
+constexpr std::uint64_t kUnlimited = std::uint64_t{1} << 62;
+
+// Host memory for weights: the device's own where that is the CPU.
+Result<tensor::Buffer> host_room(const compute::NodeDevice& device, std::size_t bytes) {
+  ops::Backend& backend = device.backend();
+  const bool is_the_devices = backend.capabilities().host_accessible;
+  tensor::BufferPool pool(is_the_devices ? backend.memory() : tensor::host_memory(),
+                          is_the_devices ? backend.capabilities().memory_bytes : kUnlimited);
+  auto room = pool.take(bytes);
+  if (!room) return room.error().within("weights of the model");
+  return room;
+}
+
+MutableByteView bytes_in(tensor::Buffer& buffer, std::size_t bytes) {
+  return {buffer.as<std::byte>(), bytes};
 }
 
 }  // namespace
 
 Result<std::unique_ptr<ServedModel>> ServedModel::load(const Options& options) {
   return model::guarded("the model", [&]() -> Result<std::unique_ptr<ServedModel>> {
-    auto loaded = checkpoint::load_stored_model(*options.files, options.path);
-    if (!loaded) return loaded.error();
-    auto is = describe(*loaded);
+    tensor::Buffer weights;
+    auto image = checkpoint::load_weight_image(
+        *options.files, options.path,
+        {.format = options.weights, .room = [&](std::size_t bytes) -> Result<MutableByteView> {
+           auto room = host_room(*options.device, bytes);
+           if (!room) return room.error();
+           weights = *std::move(room);
+           return bytes_in(weights, bytes);
+         }});
+    if (!image) return image.error();
+    auto is = describe(*std::move(image));
     if (!is) return is.error();
-    return set_up(options, *std::move(is), loaded->weights);
+    return set_up(options, *std::move(is), std::move(weights));
   });
 }
 
-Result<ServedModel::Description> ServedModel::describe(checkpoint::StoredModel& stored) {
-  Description is{.model = std::move(stored.model),
+Result<ServedModel::Description> ServedModel::describe(checkpoint::WeightImage image) {
+  Description is{.model = std::move(image.model),
                  .facts = {},
+                 .layout = std::move(image.layout),
                  .tokenizer = {},
                  .ends = {},
-                 .chat = std::make_shared<ChatForm>(stored.text)};
-  is.facts = {digest_of(stored.weights), stored.step, is.model->name()};
+                 .chat = std::make_shared<ChatForm>(image.text)};
+  is.facts = {image.digest.text(), image.step, is.model->name(),
+              std::string(to_string(is.layout.format))};
   if (features_of(*is.model) > 0) return is;
   const std::size_t vocabulary = is.model->vocabulary();
-  if (!stored.text.tokenizer.empty()) {
-    auto tokenizer = tokenizer::Tokenizer::parse(stored.text.tokenizer);
+  if (!image.text.tokenizer.empty()) {
+    auto tokenizer = tokenizer::Tokenizer::parse(image.text.tokenizer);
     if (!tokenizer) return tokenizer.error();
     is.tokenizer = *std::move(tokenizer);
   } else if (vocabulary <= 256) {
@@ -57,21 +80,21 @@ Result<ServedModel::Description> ServedModel::describe(checkpoint::StoredModel& 
                      " tokens, and nothing says which texts they are: serve a folder of "
                      "transformers that has a tokenizer.json, or a model over bytes"};
   }
-  if (!stored.text.tokenizer.empty() && is.tokenizer->vocabulary() > vocabulary)
+  if (!image.text.tokenizer.empty() && is.tokenizer->vocabulary() > vocabulary)
     return Error{ErrorCode::invalid_argument, "its tokenizer.json has tokens up to " +
                                                   std::to_string(is.tokenizer->vocabulary() - 1) +
                                                   ", the model only " + std::to_string(vocabulary) +
                                                   ": they are not of the same model"};
-  is.ends = std::move(stored.text.ends);
+  is.ends = std::move(image.text.ends);
   return is;
 }
 
 Result<std::unique_ptr<ServedModel>> ServedModel::set_up(const Options& options, Description is,
-                                                         std::span<const float> weights) {
+                                                         tensor::Buffer image) {
   std::unique_ptr<ServedModel> served(new ServedModel(options));
   served->is_ = std::move(is);
   const model::Model& model = *served->is_.model;
-  auto placed = served->use_.run([&] { return served->place(model, weights, options.workers); });
+  auto placed = served->use_.run([&] { return served->place(std::move(image), options.workers); });
   if (!placed) return placed.error();
   served->features_ = features_of(model);
   if (auto opened = served->open_texts(); !opened) return opened.error();
@@ -91,39 +114,47 @@ Result<std::unique_ptr<ServedModel>> ServedModel::move(ServedModel& from, const 
   if (of_files.code == ErrorCode::out_of_memory || of_files.code == ErrorCode::device_lost)
     return of_files;
   return model::guarded("the model", [&]() -> Result<std::unique_ptr<ServedModel>> {
-    const auto weights = from.use_.run([&] { return from.read_back(); });
+    auto weights = from.use_.run([&] { return from.read_back(); });
     if (!weights) return weights.error().within(of_files.message());
-    return set_up(options, from.is_, *weights);
+    return set_up(options, from.is_, *std::move(weights));
   });
 }
 
-Result<std::vector<float>> ServedModel::read_back() {
+Result<tensor::Buffer> ServedModel::read_back() {
   ops::Backend& backend = use_.device().backend();
   tensor::BufferPool pool(backend.memory(), backend.capabilities().memory_bytes);
   auto lane = ops::Lane::open(backend, pool);
   if (!lane) return lane.error();
-  std::vector<float> weights(is_.model->parameter_count());
-  auto read = lane->download(weights_.data(), std::as_writable_bytes(std::span(weights)));
-  if (!read) return read.error();
-  if (digest_of(weights) != is_.facts.digest)
+  auto weights = tensor::BufferPool(tensor::host_memory(), kUnlimited).take(is_.layout.bytes);
+  if (!weights) return weights;
+  const MutableByteView bytes = bytes_in(*weights, is_.layout.bytes);
+  if (auto read = lane->download(weights_.data(), bytes); !read) return read.error();
+  if (storage::sha256_of(bytes).text() != is_.facts.digest)
     return Error{ErrorCode::corrupted, "the memory of " + use_.device().id() +
                                            " does not hold the weights that were loaded to it"};
   return weights;
 }
 
-Result<void> ServedModel::place(const model::Model& model, std::span<const float> weights,
-                                int workers) {
+Result<void> ServedModel::place(tensor::Buffer image, int workers) {
   ops::Backend& backend = use_.device().backend();
-  auto program = model::make_program(model, backend, workers);
+  auto program = model::make_program(*is_.model, backend, workers);
   if (!program) return program.error();
   program_ = std::move(*program);
-  tensor::BufferPool pool(backend.memory(), backend.capabilities().memory_bytes);
-  auto lane = ops::Lane::open(backend, pool);
-  if (!lane) return lane.error();
-  auto placed = ops::place(*lane, pool, weights);
-  if (!placed) return placed.error().within("weights of the model");
-  weights_ = *std::move(placed);
-  return program_->load({weights_.as<const float>(), weights.size()});
+  if (backend.capabilities().host_accessible) {
+    weights_ = std::move(image);
+  } else {
+    tensor::BufferPool pool(backend.memory(), backend.capabilities().memory_bytes);
+    auto lane = ops::Lane::open(backend, pool);
+    if (!lane) return lane.error();
+    auto placed = ops::place(*lane, pool,
+                             std::span(image.as<const float>(), is_.layout.bytes / sizeof(float)));
+    if (!placed) return placed.error().within("weights of the model");
+    weights_ = *std::move(placed);
+  }
+  if (is_.layout.format == ops::WeightFormat::fp32)
+    return program_->load({weights_.as<const float>(), is_.model->parameter_count()});
+  return program_->load_image(is_.layout.format,
+                              {weights_.as<const std::byte>(), is_.layout.bytes});
 }
 
 Result<void> ServedModel::probe() {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/checkpoint/stored_model.hpp"
+#include "actors/checkpoint/weight_image.hpp"
 #include "actors/compute/device_roster.hpp"
 #include "actors/inference/text_engine.hpp"
 #include "kernels/model/model.hpp"
@@ -18,9 +18,10 @@
 namespace gpunode::inference {
 
 struct ModelFacts {
-  std::string digest;  // SHA-256 over the weights' bytes
+  std::string digest;  // SHA-256 over the weights' bytes, as they are kept
   std::uint64_t step = 0;
   std::string description;  // of the model, by itself
+  std::string weights;      // the format that they are kept in
 };
 
 class ServedModel {
@@ -30,17 +31,18 @@ class ServedModel {
     std::string user = "a model";           // as the device's users are listed
     const storage::FileSystem* files = nullptr;
     const Clock* clock = nullptr;
-    storage::Path path;  // a checkpoint's folder, or an exported safetensors file
+    storage::Path path;  // of a stored model (actors/checkpoint), or a folder of quantised weights
     int workers = 1;
+    std::optional<ops::WeightFormat> weights = {};  // absent: as the folder has them, else fp32
   };
-  // Loads and checks every byte, then answers a probe. Fails with: not_found, corrupted (naming
-  // shard and byte range), unsupported (a model of neither texts nor rows), out_of_memory.
+  // Loads and checks every byte, then answers a probe. Fails with: what load_weight_image() fails with;
+  // unsupported (a model of neither texts nor rows), out_of_memory.
   static Result<std::unique_ptr<ServedModel>> load(const Options& options);
 
   // The same model on the device that `options` name: from its files, or, where those are gone or
   // hold other weights by now, with the weights read back from where it is, which must still have
-  // the digest that they were loaded with. `from` stays as it is. Needs 4 bytes a parameter of host
-  // memory meanwhile, as load() does. Fails with: what load() fails with; device_lost.
+  // the digest that they were loaded with. `from` stays as it is. Needs the weights' size of host memory
+  // meanwhile, as load() does to a device that has its own. Fails with: what load() fails with; device_lost.
   static Result<std::unique_ptr<ServedModel>> move(ServedModel& from, const Options& options);
 
   const ModelFacts& facts() const { return is_.facts; }
@@ -66,15 +68,17 @@ class ServedModel {
   struct Description {
     std::shared_ptr<const model::Model> model;
     ModelFacts facts;
+    model::WeightLayout layout;
     std::shared_ptr<const tokenizer::Tokenizer> tokenizer;  // null: the model reads rows
     std::vector<model::Token> ends;                         // behind which a text is over
     std::shared_ptr<const ChatForm> chat;
   };
-  static Result<Description> describe(checkpoint::StoredModel& stored);
+  static Result<Description> describe(checkpoint::WeightImage image);
+  // `image`: the weights, in host memory; kept where that is the device's.
   static Result<std::unique_ptr<ServedModel>> set_up(const Options& options, Description is,
-                                                     std::span<const float> weights);
-  Result<std::vector<float>> read_back();
-  Result<void> place(const model::Model& model, std::span<const float> weights, int workers);
+                                                     tensor::Buffer image);
+  Result<tensor::Buffer> read_back();
+  Result<void> place(tensor::Buffer image, int workers);
   Result<void> probe();
   Result<void> open_texts();
   Result<GenerateAnswer> tell_classes(const GenerateRequest& request, Time deadline);

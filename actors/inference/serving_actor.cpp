@@ -19,7 +19,7 @@ namespace gpunode::inference {
 namespace {
 
 struct Found {  // the job that a `serve` means
-  std::string name, job;
+  std::string name, job, weights;
   std::uint64_t steps = 0;  // its last one; 0: not known
   std::function<void(std::string)> answer;
 };
@@ -28,6 +28,7 @@ struct Model {
   std::string job;  // id, whose newest checkpoint it is; empty: of a path
   std::optional<snapshot::CheckpointKey> key;  // of that
   std::string path;
+  std::string weights;                    // the format that is asked for; empty: as they are stored
   compute::NodeDevice* device = nullptr;  // it is loaded to
   std::uint64_t steps = 0;                // the job's last one; 0: not known
   // Of an earlier start: an older checkpoint does as well, as somebody counts on an answer.
@@ -40,7 +41,7 @@ struct State {
   ServingOptions options;
   std::map<std::string, Model> models;
   std::shared_ptr<TextStreams> streams = std::make_shared<TextStreams>();
-  nlohmann::json kept = nlohmann::json::object();  // job and path by name, for the next start
+  nlohmann::json kept = nlohmann::json::object();  // by name what is served, for the next start
 };
 using Self = caf::stateful_actor<State>;
 
@@ -97,9 +98,13 @@ Result<void> choose_newest(const ServingOptions& options, Model& model) {
 
 void load(Self* self, const std::string& name, const Model& model) {
   const ServingOptions& options = self->state.options;
-  self->send(model.actor,
-             Load{{model.device, "model " + name, options.files, options.clock, model.path, 1},
-                  options.choose_device});
+  ServedModel::Options is{.device = model.device,
+                          .user = "model " + name,
+                          .files = options.files,
+                          .clock = options.clock,
+                          .path = model.path};
+  if (const auto format = ops::weight_format_of(model.weights)) is.weights = *format;
+  self->send(model.actor, Load{std::move(is), options.choose_device});
 }
 
 // What is served, or was and could not be taken up, for the next start of the node.
@@ -141,6 +146,7 @@ void take_up(Self* self) {
     Model model;
     model.job = field<std::string>(from, "job", "");
     model.path = field<std::string>(from, "path", "");
+    model.weights = field<std::string>(from, "weights", "");
     model.taken_up = true;
     begin(self, name, std::move(model), [name = name](const std::string& answer) {
       const nlohmann::json told = arguments_of(answer);
@@ -185,9 +191,9 @@ void unserve(Self* self, const Command& command) {
   self->send<caf::message_priority::high>(model.actor, Shutdown{});
 }
 
-// Under this name, from the path, or from the newest checkpoint of the job with this id.
-void serve_as(Self* self, const std::string& name, const std::string& path, const std::string& job,
-              std::uint64_t steps, const std::function<void(std::string)>& answer) {
+// Under this name, what `chosen` says: from the path, or from the newest checkpoint of the job.
+void serve_as(Self* self, const std::string& name, Model chosen,
+              const std::function<void(std::string)>& answer) {
   if (name.empty())
     return answer(error_json({ErrorCode::invalid_argument, "a model needs a name"}));
   // It stands in tables, in commands and in keys of the directory.
@@ -202,10 +208,9 @@ void serve_as(Self* self, const std::string& name, const std::string& path, cons
         error_json({ErrorCode::already_exists, "this node serves a model named '" + name +
                                                    "' already: `gpunode unserve " + name +
                                                    "` first, or --name gives this one another"}));
-  Model chosen;
-  chosen.path = path;
-  chosen.job = job;
-  chosen.steps = steps;
+  if (!chosen.weights.empty())
+    if (const auto format = ops::weight_format_of(chosen.weights); !format)
+      return answer(error_json(format.error()));
   begin(self, name, std::move(chosen), answer);
 }
 
@@ -213,9 +218,12 @@ void serve(Self* self, const Command& command) {
   const nlohmann::json arguments = arguments_of(command.arguments);
   const auto path = field<std::string>(arguments, "path", "");
   const auto name = field<std::string>(arguments, "name", "");
-  if (!path.empty()) return serve_as(self, name, path, "", 0, command.answer);
+  Model chosen;
+  chosen.path = path;
+  chosen.weights = field<std::string>(arguments, "weights", "");
+  if (!path.empty()) return serve_as(self, name, std::move(chosen), command.answer);
   // Which job is meant the board knows.
-  const auto on_found = [self, me = caf::actor(self), name,
+  const auto on_found = [self, me = caf::actor(self), name, weights = chosen.weights,
                          answer = command.answer](const std::string& text) {
     auto found = parsed_answer(text);
     if (!found) return answer(error_json(found.error()));
@@ -225,7 +233,7 @@ void serve(Self* self, const Command& command) {
                                        "' waits in the queue, and has no checkpoint to serve yet; "
                                        "`gpunode jobs` tells what it waits for"}));
     caf::anon_send(me, Found{name.empty() ? field<std::string>(*found, "name", "") : name,
-                             field<std::string>(*found, "job", ""),
+                             field<std::string>(*found, "job", ""), weights,
                              field<std::uint64_t>(*found, "steps", 0), answer});
   };
   self->send(
@@ -269,12 +277,14 @@ void on_loaded(Self* self, const Loaded& loaded) {
   }
   const ModelFacts& facts = *loaded.facts;
   model.ready = true;
-  state.kept[loaded.name] = {{"job", model.job}, {"path", model.job.empty() ? model.path : ""}};
+  state.kept[loaded.name] = {{"job", model.job},
+                             {"path", model.job.empty() ? model.path : ""},
+                             {"weights", model.weights}};
   remember(self);
   self->send(state.options.calls,
              Publish{call_name(loaded.name), answer_by(model.actor, state.options), true});
   log::info("serving", "model " + loaded.name + " is ready (" + facts.description + ")");
-  nlohmann::json told = {{"digest", facts.digest}};
+  nlohmann::json told = {{"digest", facts.digest}, {"weights", facts.weights}};
   if (facts.step > 0) told["step"] = facts.step;  // a file does not say of which it is
   if (!model.job.empty()) told["job"] = model.job;
   self->send(state.options.directory_writer,
@@ -299,6 +309,7 @@ nlohmann::json facts_in(const ClusterSnapshot& cluster, const NodeId& node,
     const nlohmann::json told = arguments_of(std::string(as_text(entry.value)));
     if (told.contains("step")) facts["step"] = field<std::uint64_t>(told, "step", 0);
     facts["digest"] = field<std::string>(told, "digest", "");
+    facts["weights"] = field<std::string>(told, "weights", "");
     if (const auto job = field<std::string>(told, "job", ""); !job.empty()) facts["job"] = job;
   }
   return facts;
@@ -366,7 +377,11 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
       },
       [self](const Loaded& loaded) { on_loaded(self, loaded); },
       [self](const Found& found) {
-        serve_as(self, found.name, "", found.job, found.steps, found.answer);
+        Model chosen;
+        chosen.job = found.job;
+        chosen.weights = found.weights;
+        chosen.steps = found.steps;
+        serve_as(self, found.name, std::move(chosen), found.answer);
       },
       [self](const Shutdown& shutdown) {
         // Ahead of the requests that wait: those are answered by their end.

@@ -62,7 +62,7 @@ const std::map<std::string, Keys>& commands() {
       {"job.rm", {{"job", kNeededText}, {"force", kFlag}}},
       {"checkpoint.rm", {{"job", kNeededText}, {"step", kWhole}}},
       {"job.trace", {{"job", kNeededText}, {"steps", kWhole}}},
-      {"serve", {{"job", kText}, {"path", kText}, {"name", kText}}},
+      {"serve", {{"job", kText}, {"path", kText}, {"name", kText}, {"weights", kText}}},
       {"unserve", {{"model", kNeededText}}},
       {"generate",
        {{"model", kNeededText},

@@ -26,6 +26,18 @@ constexpr const char* kNoToken = "embedding: token outside the vocabulary";
 constexpr const char* kNoPosition = "embedding: more positions than the table has";
 constexpr const char* kNoSegment = "embedding: segment outside its table";
 
+// A row of the token table, or, of a packed one, what it stands for, in `x`.
+const float* token_row(const ops::EmbeddingArgs& args, std::int64_t token, float* x) {
+  if (args.packed_table.empty()) return row_of(args.token_table, token, kNoToken);
+  GPUNODE_CHECK(token >= 0 && token < args.token_table.shape[0], kNoToken);
+  const std::int64_t channels = args.token_table.shape[1];
+  const std::size_t bytes = ops::weight_row_bytes(args.weights, channels);
+  ops::unpack_weights(args.weights,
+                      args.packed_table.subspan(static_cast<std::size_t>(token) * bytes, bytes),
+                      {x, static_cast<std::size_t>(channels)});
+  return x;
+}
+
 }  // namespace
 
 Result<void> embedding(tensor::Stream&, tensor::Workspace&, const ops::EmbeddingArgs& args) {
@@ -38,7 +50,7 @@ Result<void> embedding(tensor::Stream&, tensor::Workspace&, const ops::Embedding
   std::int64_t place = 0;
   for (std::int64_t b = 0; b < samples; ++b) {
     for (std::int64_t t = 0; t < positions; ++t, ++place, x += channels) {
-      const float* token = row_of(args.token_table, args.tokens.data[place], kNoToken);
+      const float* token = token_row(args, args.tokens.data[place], x);
       const float* rows[2] = {};
       std::size_t more = 0;
       if (args.position_table)
@@ -50,7 +62,7 @@ Result<void> embedding(tensor::Stream&, tensor::Workspace&, const ops::Embedding
         add_three(token, rows[0], rows[1], x, width);
       else if (more == 1)
         add(token, rows[0], x, width);
-      else
+      else if (token != x)
         std::copy_n(token, width, x);
     }
   }

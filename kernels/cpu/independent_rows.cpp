@@ -37,13 +37,15 @@ Result<void> matmul_independent_rows(tensor::Stream& stream, const ops::MatmulAr
   GPUNODE_CHECK(args.transpose_b && !args.transpose_a && !args.accumulate &&
                     args.precision == Precision::fp32,
                 "matmul: rows are independent where weights are (N, K), in fp32, not accumulating");
-  const RowProduct product{args.a.data,
-                           args.b.data,
-                           args.bias.data,
-                           args.c.data,
-                           static_cast<std::size_t>(extents.rows),
-                           static_cast<std::size_t>(extents.columns),
-                           static_cast<std::size_t>(extents.inner)};
+  const RowProduct product{.x = args.a.data,
+                           .w = args.b.data,
+                           .bias = args.bias.data,
+                           .y = args.c.data,
+                           .rows = static_cast<std::size_t>(extents.rows),
+                           .columns = static_cast<std::size_t>(extents.columns),
+                           .inner = static_cast<std::size_t>(extents.inner),
+                           .format = args.weights,
+                           .packed = args.packed_b.data()};
   const auto multiply = GPUNODE_PICK(multiply_independent_rows);
   constexpr std::size_t kWorthATeam = 1 << 17;  // multiply-adds: some microseconds
   ThreadTeam* team = team_of(stream);

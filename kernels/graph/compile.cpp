@@ -4,6 +4,7 @@
 
 #include "kernels/graph/differentiate.hpp"
 #include "kernels/graph/fuse.hpp"
+#include "kernels/graph/keep_weights.hpp"
 #include "kernels/graph/stages.hpp"
 
 namespace gpunode::graph {
@@ -36,6 +37,7 @@ Result<std::shared_ptr<const Executable>> compile(Graph graph, Purpose purpose, 
   set_precision(graph, passes.precision);
   if (passes.independent_rows) set_independent_rows(graph);
   arrange_stages(graph);
+  keep_weights(graph, passes.weights);
   return std::make_shared<const Executable>(std::move(graph));
 }
 

@@ -19,6 +19,8 @@ struct Passes {
   Precision precision = Precision::fp32;
   // Of linear layers, in fp32: each row has the same bits whatever rows stand beside it.
   bool independent_rows = false;
+  // Of a forward pass: what its weights are kept in.
+  ops::WeightFormat weights = ops::WeightFormat::fp32;
 };
 
 // Fails with: what differentiate() fails with.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/ops/gelu.hpp"
+#include "kernels/ops/weight_format.hpp"
 #include "kernels/tensor/shape.hpp"
 #include "runtime/base/precision.hpp"
 
@@ -40,9 +41,14 @@ struct Value {
   std::size_t first = 0;        // parameter, gradient: its first element in the flat vector;
                                 // constant: its first element among the constants
   bool differentiable = false;  // a parameter, or made of one
+  // A parameter in another one (keep_weights.hpp): `first` counts words of 4 bytes.
+  ops::WeightFormat format = ops::WeightFormat::fp32;
 
   std::size_t element_count() const { return static_cast<std::size_t>(shape.element_count()); }
-  std::size_t bytes() const { return element_count() * 4; }  // of both types
+  std::size_t bytes() const {  // of both types
+    if (format == ops::WeightFormat::fp32) return element_count() * 4;
+    return static_cast<std::size_t>(shape[0]) * ops::weight_row_bytes(format, shape[1]);
+  }
 };
 
 // What an operation needs besides operands; each uses the fields that its row in the table names.

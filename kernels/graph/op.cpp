@@ -17,7 +17,9 @@ Result<void> run_embedding(const Call& call) {
                              .x = call.out(0),
                              .segments = call.tokens(3),
                              .segment_table = call.in(4),
-                             .positions = call.tokens(5)});
+                             .positions = call.tokens(5),
+                             .packed_table = call.packed_weights(1),
+                             .weights = call.format(1)});
 }
 
 void embedding_gradient(Gradients& gradients, const Node& node) {
@@ -81,8 +83,10 @@ Result<void> run_layernorm_backward(const Call& call) {
                                       .dbias = call.out(2)});
 }
 
-// The weight of a linear layer as products in bf16 read it, where somebody keeps it.
+// The weight of a linear layer where it is kept in another form than fp32; or as products in bf16 read
+// it, where somebody keeps it.
 Result<ByteView> packed_weight(const Call& call, bool transpose_b) {
+  if (const ByteView kept = call.packed_weights(1); !kept.empty()) return kept;
   if (!call.packed || call.attributes.precision != Precision::bf16) return ByteView{};
   return call.packed->of(call, 1, transpose_b);
 }
@@ -98,6 +102,7 @@ Result<ops::MatmulArgs> linear_product(const Call& call) {
                          .bias = call.in(2),
                          .precision = call.attributes.precision,
                          .packed_b = *packed,
+                         .weights = call.format(1),
                          .independent_rows = call.attributes.independent_rows};
 }
 

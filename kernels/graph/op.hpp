@@ -45,6 +45,12 @@ struct Call {
     if (!has(operand)) return {};
     return {static_cast<const std::int32_t*>(in_data[operand]), in_values[operand]->shape};
   }
+  // A parameter that is not in fp32; empty: it is.
+  ByteView packed_weights(std::size_t operand) const {
+    if (!has(operand) || format(operand) == ops::WeightFormat::fp32) return {};
+    return {static_cast<const std::byte*>(in_data[operand]), in_values[operand]->bytes()};
+  }
+  ops::WeightFormat format(std::size_t operand) const { return in_values[operand]->format; }
   // A cache: read and written.
   tensor::Tensor state(std::size_t operand) const {
     return {static_cast<float*>(in_data[operand]), in_values[operand]->shape};

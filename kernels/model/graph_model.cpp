@@ -5,6 +5,7 @@
 
 #include "kernels/graph/op.hpp"
 #include "kernels/model/detail/graph_program.hpp"
+#include "kernels/model/weight_layout.hpp"
 #include "kernels/tensor/exact_math.hpp"
 #include "runtime/base/rng.hpp"
 
@@ -114,8 +115,38 @@ double GraphModel::slice_flops(std::size_t samples_per_slice) const {
   return executable ? graph::cost_of((*executable)->graph()).flops : 0;
 }
 
+Result<WeightLayout> GraphModel::weight_layout(ops::WeightFormat format) const {
+  if (format == ops::WeightFormat::fp32) return flat_layout(*this);
+  const auto executable = compile(*this, graph::Purpose::forward, 1, format);
+  if (!executable) return executable.error();
+  const graph::Graph& graph = (*executable)->graph();
+  WeightLayout layout{
+      .format = format, .places = {}, .bytes = graph.parameter_count * sizeof(float)};
+  for (const graph::ValueId id : graph.parameters) {
+    const graph::Value& value = graph[id];
+    const int rank = value.shape.rank();
+    layout.places.push_back({.first = value.first * sizeof(float),
+                             .format = value.format,
+                             .inner = rank == 0 ? 1 : value.shape[rank - 1],
+                             .bytes = value.bytes()});
+  }
+  return layout;
+}
+
 Result<std::unique_ptr<Program>> GraphModel::program(ops::Backend& backend, int workers) const {
   return GraphProgram::open(*this, backend, workers);
+}
+
+Result<SharedExecutable> compile(const GraphModel& model, graph::Purpose purpose,
+                                 std::size_t samples, ops::WeightFormat weights) {
+  graph::Builder builder({.samples = static_cast<std::int64_t>(samples),
+                          .positions = model.context(),
+                          .training = purpose == graph::Purpose::train});
+  model.forward(builder);
+  auto forward = builder.finish();
+  if (!forward) return forward.error();
+  return graph::compile(std::move(*forward), purpose,
+                        {.precision = model.precision(), .weights = weights});
 }
 
 graph::ValueId linear(graph::Builder& builder, const LinearShape& shape, graph::ValueId x) {

@@ -48,6 +48,7 @@ class GraphModel : public Model {
   }
   Precision precision() const final { return precision_; }
   double slice_flops(std::size_t samples_per_slice) const final;
+  Result<WeightLayout> weight_layout(ops::WeightFormat format) const final;
   Result<std::unique_ptr<Program>> program(ops::Backend& backend, int workers) const final;
 
  protected:
@@ -65,9 +66,11 @@ class GraphModel : public Model {
 
 using SharedExecutable = std::shared_ptr<const graph::Executable>;
 
-// The complete graph of a slice. Fails with: what GraphModel::prepare() fails with.
+// The complete graph of a slice; one that is not trained may have its weights in another format. Fails
+// with: what GraphModel::prepare() fails with.
 Result<SharedExecutable> compile(const GraphModel& model, graph::Purpose purpose,
-                                 std::size_t samples);
+                                 std::size_t samples,
+                                 ops::WeightFormat weights = ops::WeightFormat::fp32);
 
 // x (..., K) -> (..., N) by a weight and, if `with_bias`, a bias of this name.
 struct LinearShape {

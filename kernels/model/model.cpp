@@ -1,6 +1,7 @@
 #include "kernels/model/model.hpp"
 
 #include "kernels/model/decoder.hpp"
+#include "kernels/model/weight_layout.hpp"
 
 namespace gpunode::model {
 
@@ -14,6 +15,16 @@ std::size_t trained_count(const std::vector<ParameterSpec>& parameters) {
 Result<void> Model::use_precision(Precision precision) {
   if (precision == Precision::fp32) return {};
   return {ErrorCode::unsupported, name() + " computes in fp32 alone: leave train.precision out"};
+}
+
+Result<WeightLayout> Model::weight_layout(ops::WeightFormat format) const {
+  if (format == ops::WeightFormat::fp32) return flat_layout(*this);
+  return Error{ErrorCode::unsupported,
+               name() + " reads its weights as fp32 alone: leave the weights' format out"};
+}
+
+Result<void> Program::load_image(ops::WeightFormat, ByteView) {
+  return {ErrorCode::unsupported, "the model reads its weights as fp32 alone"};
 }
 
 // Not called where stages() gives none; a model that names stages has its own.

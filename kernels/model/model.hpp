@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/ops/weight_format.hpp"
 #include "kernels/tensor/shape.hpp"
 #include "runtime/base/precision.hpp"
 #include "runtime/base/result.hpp"
@@ -35,6 +36,7 @@ namespace gpunode::model {
 
 class Decoder;
 struct DecoderOptions;
+struct WeightLayout;
 
 // Key/value settings of a model, as they stand in a job file and in a checkpoint's manifest.
 using Settings = std::map<std::string, std::string>;
@@ -114,6 +116,9 @@ class Program {
   // the next load. Called once a step, while no worker computes. Fails with: out_of_memory,
   // internal.
   virtual Result<void> load(std::span<const float> parameters) = 0;
+  // The same of an image of the model's weight_layout(format), for scores and texts alone. Fails with:
+  // as load(); unsupported, as here: its programs know fp32 alone.
+  virtual Result<void> load_image(ops::WeightFormat format, ByteView image);
   // The same for these elements of `parameters` only: the others are not read before they are
   // loaded too, and may change until then. Called between stages of forward() too. Fails with:
   // invalid_argument, internal; unsupported where the model has no stages.
@@ -209,6 +214,9 @@ class Model {
   // before the model is shared. Fails with: unsupported, as here: its programs know fp32 alone.
   virtual Result<void> use_precision(Precision precision);
   virtual Precision precision() const { return Precision::fp32; }
+
+  // Where the weights lie for Program::load_image. Fails with: unsupported, as here for all but fp32.
+  virtual Result<WeightLayout> weight_layout(ops::WeightFormat format) const;
 
   // Makes the model ready on a device. `backend` and this model outlive the program.
   // Fails with: unsupported (an operation the device lacks), out_of_memory.

@@ -180,7 +180,8 @@ void visit(AttentionPagedArgs& args, Each&& each) {
 template <class Each>
 void visit(EmbeddingArgs& args, Each&& each) {
   detail::whole(each, "tokens", args.tokens, Use::read);
-  detail::whole(each, "token_table", args.token_table, Use::read);
+  if (args.packed_table.empty()) detail::whole(each, "token_table", args.token_table, Use::read);
+  detail::whole(each, "packed_table", args.packed_table, Use::read);
   detail::if_given(each, "positions", args.positions, Use::read);
   if (args.position_table)
     detail::rows(each, "position_table", args.position_table, 0,

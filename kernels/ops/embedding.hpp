@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/ops/operation.hpp"
+#include "kernels/ops/weight_format.hpp"
 
 namespace gpunode::ops {
 
@@ -14,6 +15,9 @@ struct EmbeddingArgs {
   tensor::TokenTensor segments = {};       // (B, T), each in [0, S); absent if null
   tensor::ConstTensor segment_table = {};  // (S, C); absent where segments is
   tensor::TokenTensor positions = {};      // (B, T), each in [0, L); absent: t, L >= T
+  // Not empty: the token table as pack_weights() has it in `weights`; its own numbers are not read.
+  ByteView packed_table = {};
+  WeightFormat weights = WeightFormat::fp32;
 };
 
 struct EmbeddingBackwardArgs {

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "kernels/ops/gelu.hpp"
+#include "kernels/ops/weight_format.hpp"
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/precision.hpp"
 
@@ -31,9 +32,11 @@ struct MatmulArgs {
   bool accumulate = false;        // add to c instead of overwriting it
   tensor::ConstTensor bias = {};  // (N); absent if null
   Precision precision = Precision::fp32;
-  // b as pack_product() has made it ready, with the same transpose_b: b's own numbers are not read.
-  // bf16 alone; empty: b is made ready in each call.
+  // b in other bytes; b's own numbers are not read then. In bf16 as pack_product() has made it ready,
+  // with the same transpose_b; empty: b is made ready in each call. Of independent rows, which are in
+  // fp32: as pack_weights() has it in `weights`.
   ByteView packed_b = {};
+  WeightFormat weights = WeightFormat::fp32;
   // Of a product that does not accumulate: c is GELU of it in this form, and what it was before is
   // kept where `before` is given, for the backward pass.
   std::optional<GeluForm> gelu = {};

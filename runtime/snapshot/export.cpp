@@ -8,14 +8,14 @@ using storage::Path;
 constexpr const char* kKindKey = "model";
 constexpr std::string_view kSettingPrefix = "model.";
 
+}  // namespace
+
 std::map<std::string, std::string> metadata_of(const ModelDescription& model) {
   std::map<std::string, std::string> metadata{{"format", "gpunode"}, {kKindKey, model.kind}};
   for (const auto& [key, value] : model.settings)
     metadata.emplace(std::string(kSettingPrefix) + key, value);
   return metadata;
 }
-
-}  // namespace
 
 Result<Export> export_weights(storage::FileSystem& files, const Checkpoint& checkpoint,
                               const Path& path) {
@@ -49,21 +49,25 @@ Result<Export> export_weights(storage::FileSystem& files, const ModelDescription
                            });
 }
 
-Result<ModelDescription> read_exported_model(const storage::FileSystem& files, const Path& path) {
-  Result<SafetensorsFile> file = SafetensorsFile::open(files, path);
-  if (!file) return file.error();
-  const SafetensorsHeader& header = file->header();
+Result<ModelDescription> described_in(const SafetensorsFile& file) {
   ModelDescription model;
-  for (const auto& [key, value] : header.metadata) {
+  for (const auto& [key, value] : file.header().metadata) {
     if (key == kKindKey)
       model.kind = value;
     else if (key.starts_with(kSettingPrefix))
       model.settings.emplace(key.substr(kSettingPrefix.size()), value);
   }
   if (model.kind.empty())
-    return Error{ErrorCode::invalid_argument,
-                 path.string() + " does not say which model it is of: gpunode did not write it"};
+    return Error{
+        ErrorCode::invalid_argument,
+        file.path().string() + " does not say which model it is of: gpunode did not write it"};
   return model;
+}
+
+Result<ModelDescription> read_exported_model(const storage::FileSystem& files, const Path& path) {
+  Result<SafetensorsFile> file = SafetensorsFile::open(files, path);
+  if (!file) return file.error();
+  return described_in(*file);
 }
 
 Result<void> load_exported(const storage::FileSystem& files, const Path& path,
@@ -81,7 +85,7 @@ Result<void> load_exported(const storage::FileSystem& files, const Path& path,
                                                     ", the model has " +
                                                     shape_text(parameter.shape)};
     if (tensor->type != ElementType::f32 ||
-        tensor->end - tensor->begin != parameter[TensorPart::weight].size_bytes())
+        tensor->end - tensor->begin != tensor_bytes(ElementType::f32, parameter.shape))
       return Error{ErrorCode::invalid_argument, what + " does not hold fp32 numbers"};
     found.push_back(tensor);
   }
@@ -89,9 +93,11 @@ Result<void> load_exported(const storage::FileSystem& files, const Path& path,
     return Error{ErrorCode::invalid_argument,
                  path.string() + " has " + std::to_string(header.tensors.size()) +
                      " tensors and the model " + std::to_string(found.size())};
-  for (std::size_t i = 0; i < found.size(); ++i)
-    if (Result<void> done = file->read(*found[i], target.parameters[i][TensorPart::weight]); !done)
-      return done;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::span<float> span = target.parameters[i][TensorPart::weight];
+    if (!span.data()) continue;
+    if (Result<void> done = file->read(*found[i], span); !done) return done;
+  }
   return {};
 }
 

@@ -92,6 +92,12 @@ Result<void> SafetensorsFile::read(const TensorEntry& tensor, std::span<float> t
   return {};
 }
 
+Result<void> SafetensorsFile::read_bytes(const TensorEntry& tensor, MutableByteView target) const {
+  GPUNODE_CHECK(tensor.end - tensor.begin == target.size(),
+                "another number of bytes than " + tensor.name);
+  return file_->read_at(header_.data_offset + tensor.begin, target);
+}
+
 std::string shape_text(const std::vector<std::uint64_t>& shape) {
   std::string text;
   for (std::uint64_t extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);

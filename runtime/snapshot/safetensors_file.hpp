@@ -22,6 +22,8 @@ class SafetensorsFile {
   // Fills `target`, as many values as the tensor has; f16 and bf16 become the fp32 that they are,
   // f64 the nearest. Fails with: unsupported (whole numbers), corrupted, io_error.
   Result<void> read(const TensorEntry& tensor, std::span<float> target) const;
+  // Fills `target` with the tensor's bytes, as many as there are. Fails with: corrupted, io_error.
+  Result<void> read_bytes(const TensorEntry& tensor, MutableByteView target) const;
 
  private:
   SafetensorsFile(storage::Path path, std::unique_ptr<storage::ReadableFile> file,

@@ -11,6 +11,8 @@
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/model_code.hpp"
 #include "kernels/model/registry.hpp"
+#include "kernels/model/weight_layout.hpp"
+#include "kernels/tensor/buffer.hpp"
 #include "runtime/base/rng.hpp"
 
 namespace gpunode::model {
@@ -21,6 +23,7 @@ constexpr std::int64_t kContext = 70;
 struct Named {
   const char* kind;
   Settings settings;
+  ops::WeightFormat format = ops::WeightFormat::fp32;
 };
 const Named kModels[] = {
     {"gpt", {{"layers", "2"}, {"heads", "3"}, {"channels", "48"}, {"vocabulary", "61"}}},
@@ -30,13 +33,34 @@ const Named kModels[] = {
       {"kv_heads", "2"},
       {"channels", "72"},
       {"hidden", "100"},
-      {"vocabulary", "200"}}}};
+      {"vocabulary", "200"}}},
+    {"gpt",
+     {{"layers", "2"}, {"heads", "2"}, {"channels", "64"}, {"vocabulary", "61"}},
+     ops::WeightFormat::int8},
+    {"llama",
+     {{"layers", "2"},
+      {"heads", "4"},
+      {"kv_heads", "2"},
+      {"channels", "96"},
+      {"hidden", "100"},  // the rows of one matrix fit no group
+      {"tied", "0"},
+      {"vocabulary", "200"}},
+     ops::WeightFormat::int4},
+    {"llama",
+     {{"layers", "1"},
+      {"heads", "3"},
+      {"kv_heads", "3"},
+      {"channels", "66"},
+      {"hidden", "130"},
+      {"vocabulary", "90"}},
+     ops::WeightFormat::bf16}};
 
 struct Fixture {
   std::unique_ptr<ops::Backend> backend = cpu::open_backend();
   std::unique_ptr<Model> model;
   std::unique_ptr<Program> program;
   std::vector<float> weights;
+  tensor::Buffer image;
 
   explicit Fixture(const Named& one) {
     Settings settings = one.settings;
@@ -45,7 +69,32 @@ struct Fixture {
     program = std::move(*model->program(*backend, 1));
     weights.resize(model->parameter_count());
     model->initialise(5, weights);
-    EXPECT_TRUE(program->load(weights));
+    if (one.format == ops::WeightFormat::fp32)
+      EXPECT_TRUE(program->load(weights));
+    else
+      load_in(one.format);
+  }
+  // And `weights` become the numbers that these stand for.
+  void load_in(ops::WeightFormat format) {
+    const WeightLayout layout = *model->weight_layout(format);
+    image = *tensor::BufferPool(tensor::host_memory(), 1 << 30).take(layout.bytes);
+    const MutableByteView bytes(image.as<std::byte>(), layout.bytes);
+    std::size_t first = 0, packed = 0;
+    for (std::size_t at = 0; at < layout.places.size(); ++at) {
+      const WeightLayout::Place& place = layout.places[at];
+      const std::span<float> values =
+          std::span(weights).subspan(first, model->parameters()[at].element_count());
+      EXPECT_TRUE(place_parameter(*model, layout, at, values, bytes));
+      const auto inner = static_cast<std::size_t>(place.inner);
+      const std::size_t row = ops::weight_row_bytes(place.format, place.inner);
+      for (std::size_t r = 0; r * inner < values.size(); ++r)
+        ops::unpack_weights(place.format, bytes.subspan(place.first + r * row, row),
+                            values.subspan(r * inner, inner));
+      if (place.format == format) packed += values.size();
+      first += values.size();
+    }
+    EXPECT_GT(packed, weights.size() / 2) << "most are in " << ops::to_string(format);
+    EXPECT_TRUE(program->load_image(format, bytes));
   }
   std::unique_ptr<Decoder> decoder(const DecoderOptions& options) {
     auto made = make_decoder(*model, *program, options);
@@ -144,6 +193,15 @@ TEST_P(DecoderTest, texts_with_one_beginning_share_its_pages) {
   EXPECT_EQ(scores, alone(fixture, second).back());
 }
 
+// With weights in another format a text has the bits that their numbers give as fp32.
+TEST_P(DecoderTest, reads_by_the_numbers_that_its_weights_stand_for) {
+  Fixture fixture(GetParam());
+  const std::vector<Token> text = fixture.text(3, 21);
+  const std::vector<Scores> packed = alone(fixture, text);
+  ASSERT_TRUE(fixture.program->load(fixture.weights));
+  EXPECT_EQ(alone(fixture, text), packed);
+}
+
 TEST_P(DecoderTest, refuses_what_it_cannot_read) {
   Fixture fixture(GetParam());
   const auto decoder = fixture.decoder({.texts = 2, .rows = 20, .positions = 90});
@@ -176,8 +234,9 @@ TEST_P(DecoderTest, refuses_what_it_cannot_read) {
   ASSERT_TRUE(decoder->read(std::span(&one, 1), scores)) << "what is right is still read";
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, DecoderTest, ::testing::ValuesIn(kModels),
-                         [](const auto& info) { return std::string(info.param.kind); });
+INSTANTIATE_TEST_SUITE_P(Models, DecoderTest, ::testing::ValuesIn(kModels), [](const auto& info) {
+  return info.param.kind + std::string("_") + std::string(ops::to_string(info.param.format));
+});
 
 // Of programs that know sessions alone.
 TEST(SessionsAsDecoder, give_each_text_a_session) {

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <gtest/gtest.h>
+
 #include "tests/parity/references.hpp"
 
 namespace gpunode::parity {
@@ -75,6 +77,95 @@ void add_attention_paged(std::vector<Case>& table, const AttentionShape& s) {
   table.push_back(std::move(one));
 }
 
+// Weights (N, K) as a format has them, in the words of a vector of floats.
+struct Packed {
+  ops::WeightFormat format;
+  std::int64_t rows, inner;
+  Vector words, meant;  // what they stand for
+
+  Packed(ops::WeightFormat format_, std::int64_t rows_, std::int64_t inner_)
+      : format(format_), rows(rows_), inner(inner_), meant(numbers(2, rows_ * inner_)) {
+    const std::size_t row = ops::weight_row_bytes(format, inner);
+    words.resize((bytes() + 3) / 4);
+    const MutableByteView to(reinterpret_cast<std::byte*>(words.data()), bytes());
+    EXPECT_TRUE(ops::pack_weights(format, meant, inner, to));
+    for (std::size_t at = 0; at < static_cast<std::size_t>(rows); ++at)
+      ops::unpack_weights(format, to.subspan(at * row, row),
+                          std::span(meant).subspan(at * static_cast<std::size_t>(inner),
+                                                   static_cast<std::size_t>(inner)));
+  }
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(rows) * ops::weight_row_bytes(format, inner);
+  }
+  ByteView in(const float* place) const {
+    return {reinterpret_cast<const std::byte*>(place), bytes()};
+  }
+  std::string text() const {
+    return shape_text({rows, inner}) + " in " + std::string(ops::to_string(format));
+  }
+};
+
+void add_packed_product(std::vector<Case>& table, std::int64_t rows, const Packed& w) {
+  Case one;
+  one.name = "matmul " + shape_text({rows, w.inner}) + " independent rows, " + w.text();
+  one.operation = "matmul";
+  one.inputs = {numbers(1, rows * w.inner), w.words, numbers(3, w.rows)};
+  one.output_sizes = {static_cast<std::size_t>(rows * w.rows)};
+  one.tolerance = 2e-7 * static_cast<double>(w.inner) + 1e-6;
+  one.run = [=](Run& run) {
+    return run.ops.matmul(run.stream, run.workspace,
+                          {.a = {run.in[0], {rows, w.inner}},
+                           .b = {nullptr, {w.rows, w.inner}},
+                           .c = {run.out[0], {rows, w.rows}},
+                           .transpose_b = true,
+                           .bias = {run.in[2], {w.rows}},
+                           .packed_b = w.in(run.in[1]),
+                           .weights = w.format,
+                           .independent_rows = true});
+  };
+  one.reference = [=](const std::vector<Vector64>& in) {
+    Vector64 c;
+    for (std::int64_t m = 0; m < rows; ++m)
+      for (std::int64_t n = 0; n < w.rows; ++n) {
+        double sum = in[2][static_cast<std::size_t>(n)];
+        for (std::int64_t k = 0; k < w.inner; ++k)
+          sum += in[0][static_cast<std::size_t>(m * w.inner + k)] *
+                 double{w.meant[static_cast<std::size_t>(n * w.inner + k)]};
+        c.push_back(sum);
+      }
+    return std::vector<Vector64>{c};
+  };
+  table.push_back(std::move(one));
+}
+
+// Of a token and a position.
+void add_packed_embedding(std::vector<Case>& table, std::int64_t length, const Packed& w) {
+  Case one;
+  one.name = "embedding of " + std::to_string(length) + ", " + w.text();
+  one.operation = "embedding";
+  one.inputs = {w.words, numbers(4, length * w.inner)};
+  one.output_sizes = {static_cast<std::size_t>(length * w.inner)};
+  one.tokens = token_numbers(5, length, w.rows);
+  one.run = [=](Run& run) {
+    return run.ops.embedding(run.stream, run.workspace,
+                             {.tokens = {run.tokens, {1, length}},
+                              .token_table = {nullptr, {w.rows, w.inner}},
+                              .position_table = {run.in[1], {length, w.inner}},
+                              .x = {run.out[0], {1, length, w.inner}},
+                              .packed_table = w.in(run.in[0]),
+                              .weights = w.format});
+  };
+  one.reference = [w, tokens = one.tokens](const std::vector<Vector64>& in) {
+    Vector64 x = in[1];
+    for (std::size_t at = 0; at < x.size(); ++at) {
+      const auto inner = static_cast<std::size_t>(w.inner);
+      x[at] += double{w.meant[static_cast<std::size_t>(tokens[at / inner]) * inner + at % inner]};
+    }
+    return std::vector<Vector64>{x};
+  };
+  table.push_back(std::move(one));
+}
+
 }  // namespace
 
 void add_decoding_cases(std::vector<Case>& table) {
@@ -86,6 +177,16 @@ void add_decoding_cases(std::vector<Case>& table) {
                                                                            {1, 130, 2, 64, 2},
                                                                            {1, 40, 2, 100, 1}})
     add_attention_paged(table, shape);
+  for (const ops::WeightFormat format : ops::kWeightFormats) {
+    if (format == ops::WeightFormat::fp32) continue;
+    for (const std::int64_t rows : {1, 3, 67}) {
+      add_packed_product(table, rows, {format, 61, 96});
+      add_packed_product(table, rows, {format, 50, 1120});
+    }
+    add_packed_embedding(table, 9, {format, 30, 544});
+  }
+  add_packed_product(table, 5, {ops::WeightFormat::bf16, 13, 531});
+  add_packed_product(table, 1, {ops::WeightFormat::bf16, 13, 531});
 }
 
 }  // namespace gpunode::parity

@@ -24,10 +24,11 @@ class IndependentRows : public testing::Test {
  protected:
   ~IndependentRows() override { cpu::use_isa(widest_); }
 
-  // Of rows [first, first + count) of x.
+  // Of rows [first, first + count) of x; with weights in a format, packed there.
   static Vector product(ops::Backend& backend, const Weights& w, const Vector& x,
                         std::int64_t first, std::int64_t count,
-                        std::optional<ops::GeluForm> gelu = {}) {
+                        std::optional<ops::GeluForm> gelu = {}, ByteView packed = {},
+                        ops::WeightFormat format = ops::WeightFormat::fp32) {
     auto stream = backend.open_stream();
     tensor::BufferPool none(backend.memory(), 0);
     tensor::Workspace workspace(none);
@@ -37,6 +38,8 @@ class IndependentRows : public testing::Test {
                                .c = {y.data(), {count, w.columns}},
                                .transpose_b = true,
                                .bias = {w.bias.data(), {w.columns}},
+                               .packed_b = packed,
+                               .weights = format,
                                .gelu = gelu,
                                .independent_rows = true};
     EXPECT_TRUE(backend.operations().matmul(**stream, workspace, args));
@@ -109,6 +112,35 @@ TEST_F(IndependentRows, KeepTheirBitsThroughGelu) {
     for (std::int64_t row = 0; row < kRows; ++row)
       EXPECT_TRUE(has_rows(whole, row, w, product(*alone_, w, x, row, 1, form))) << row;
   }
+}
+
+// A packed matrix gives the bits of the numbers that it stands for.
+TEST_F(IndependentRows, HaveTheBitsOfWeightsThatWereUnpacked) {
+  for (const ops::WeightFormat format : ops::kWeightFormats)
+    for (const auto& [columns, inner] :
+         {std::pair<std::int64_t, std::int64_t>{211, 1184}, {97, 64}, {1, 32}, {289, 512}}) {
+      Weights w{columns, inner};
+      const std::size_t row = ops::weight_row_bytes(format, inner);
+      Bytes packed(row * static_cast<std::size_t>(columns));
+      ASSERT_TRUE(ops::pack_weights(format, w.values, inner, packed));
+      for (std::size_t at = 0; at < static_cast<std::size_t>(columns); ++at)
+        ops::unpack_weights(format, ByteView(packed).subspan(at * row, row),
+                            std::span(w.values).subspan(at * static_cast<std::size_t>(inner),
+                                                        static_cast<std::size_t>(inner)));
+      if (format == ops::WeightFormat::fp32) packed.clear();
+      const Vector x = numbers(9, kRows * inner);
+      cpu::use_isa(widest_);
+      const Vector whole = product(*alone_, w, x, 0, kRows);
+      for (cpu::Isa isa : {cpu::Isa::avx512, cpu::Isa::avx2, cpu::Isa::portable}) {
+        if (!cpu::use_isa(isa)) continue;
+        for (const std::int64_t count : {1, 2, 5, 40})
+          for (ops::Backend* backend : {alone_.get(), team_.get()})
+            EXPECT_TRUE(has_rows(whole, kRows - count, w,
+                                 product(*backend, w, x, kRows - count, count, {}, packed, format)))
+                << count << " rows of " << shape_text({columns, inner}) << " in "
+                << ops::to_string(format) << ", " << cpu::to_string(isa);
+      }
+    }
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ step           | whole    | it is known | of the checkpoint
 steps          | whole    | it is a job's | that job's last one
 job            | text     | it is a job's | that job's id
 description    | text     | | kind and size
-digest         | text     | | of the weights
+digest         | text     | | of the weights, as they are kept
+weights        | text     | | the format that they are kept in: fp32, bf16, int8, int4
 differs_from   | texts    | there are any | live nodes that serve other weights under that name
 
 = unserve
@@ -24,6 +25,7 @@ models[].model | text     | | what it is called
 models[].node  | text     | | who serves it
 models[].step  | whole    | it is known | of the checkpoint
 models[].digest | text    | it is known | of the weights
+models[].weights | text   | it is known | the format that they are kept in: fp32, bf16, int8, int4
 models[].job   | text     | it is a job's | that job's id
 
 = models
@@ -93,6 +95,19 @@ parameters     | whole         | | how many numbers it learned
 
 = model export
 + @model
+
+= quantize
+path           | text        | | the folder that was written
+bytes          | whole bytes | | of packed.safetensors
+sha256         | text        | | of that file
+digest         | text        | | of the weights, as a node that serves them tells it
+kind           | text        | | as in [model] of a job file
+name           | text        | | kind and size in words
+weights        | text        | | the format
+parameters     | whole       | | how many numbers the model learned
+packed         | whole       | | how many of them are in that format; the others are fp32
+bits           | number      | | a parameter, on the average
+percent_off    | number      | | root of the squared differences by that of the squared weights
 
 = doctor
 # With a finding of grade fail ok is false, and the list is there too.

@@ -331,7 +331,13 @@ std::vector<Command> make_commands() {
        "serve the model of a checkpoint from this node",
        "Any node of the cluster can then generate with it; after a restart it is served again.",
        {{"JOB|PATH", "a job with a durable checkpoint on this node, or a path"}},
-       {{"--name", "NAME", "what the model is called (default: the job's name)"}, kState, kJson},
+       {{"--name", "NAME", "what the model is called (default: the job's name)"},
+        {"--weights", "FORMAT",
+         "keep them in memory as fp32, bf16, int8 or int4 (default: as they are stored quantised, "
+         "else "
+         "fp32)"},
+        kState,
+        kJson},
        run_serve},
       {"unserve",
        "stop serving a model from this node",
@@ -416,6 +422,18 @@ std::vector<Command> make_commands() {
        {{"PATH", "a file of `checkpoint export` or `model import`, or a checkpoint's folder"}},
        {{"--out", "FOLDER", "where config.json and model.safetensors go (required)"}, kJson},
        run_model_export},
+      {"quantize",
+       "write a model with smaller weights, for `serve`",
+       "In int8 a weight takes 8.5 bits, in int4 4.5: groups of 32 share a scale. Tells how far "
+       "the "
+       "weights are from what they were. Needs no node.",
+       {{"PATH", "what `serve` takes a path of: a folder of transformers, a file, a checkpoint"}},
+       {{"--out", "FOLDER", "where packed.safetensors and the tokenizer go (required)"},
+        {"--weights", "FORMAT", "int8 (default), int4 or bf16"},
+        {"--context", "N",
+         "positions that it shall read at most, for models that have no table of them"},
+        kJson},
+       run_quantize},
       {"doctor",
        "check this machine, and say what to do",
        "Driver against CUDA, ports, clock, disk, limits, /proc and the state directory. Exits "

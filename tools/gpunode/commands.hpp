@@ -41,6 +41,7 @@ int run_checkpoint_export(const Invocation& invocation);
 int run_checkpoint_rm(const Invocation& invocation);
 int run_model_import(const Invocation& invocation);
 int run_model_export(const Invocation& invocation);
+int run_quantize(const Invocation& invocation);
 int run_doctor(const Invocation& invocation);
 int run_bench_compute(const Invocation& invocation);
 int run_version(const Invocation& invocation);

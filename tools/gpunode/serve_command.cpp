@@ -1,6 +1,7 @@
 // `serve`, `unserve` and `models`: which models this cluster answers with.
 #include <filesystem>
 
+#include "kernels/ops/weight_format.hpp"
 #include "runtime/snapshot/checkpoint.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tools/gpunode/answer.hpp"
@@ -36,6 +37,12 @@ int run_serve(const Invocation& invocation) {
   std::string what = invocation.arguments.text("JOB|PATH");
   std::string name = invocation.arguments.text("--name");
   json arguments = json::object();
+  const std::string weights = invocation.arguments.text("--weights");
+  if (!weights.empty()) {
+    if (const auto format = ops::weight_format_of(weights); !format)
+      return fail(invocation, format.error(), kUsage);
+    arguments["weights"] = weights;
+  }
   std::error_code unreadable;
   bool is_path = what.find('/') != std::string::npos || std::filesystem::exists(what, unreadable);
   if (is_path) {
@@ -80,11 +87,13 @@ int run_unserve(const Invocation& invocation) {
 }
 
 std::string models_text(const json& answer) {
-  std::vector<std::vector<std::string>> rows = {{"MODEL", "NODE", "JOB", "STEP", "DIGEST"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"MODEL", "NODE", "JOB", "STEP", "WEIGHTS", "DIGEST"}};
   for (const json& model : list(answer, "models"))
     rows.push_back({word(model, "model"), word(model, "node"),
                     field<std::string>(model, "job", "-").substr(0, 8),
                     model.contains("step") ? number(model, "step") : "-",
+                    field<std::string>(model, "weights", "-"),
                     field<std::string>(model, "digest", "-").substr(0, 12)});
   return rows.size() == 1 ? "no model is served; `gpunode serve JOB` serves one\n" : aligned(rows);
 }

@@ -21,7 +21,6 @@ using snapshot::SafetensorsFile;
 using snapshot::TensorEntry;
 using storage::Path;
 
-constexpr const char* kConfig = "config.json";
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
@@ -143,48 +142,73 @@ model::HubShapes shapes_of(const std::vector<SafetensorsFile>& files) {
   return shapes;
 }
 
+// Which of their tensors make up our parameters, in the order of these.
+struct Source {
+  std::vector<SafetensorsFile> files;
+  std::vector<HubTensor> tensors;
+  std::vector<Found> found;  // by tensor
+};
+
+Result<void> read_parameters(const model::Model& model, const Source& source,
+                             const OpenedModel::TakeParameter& take) {
+  std::vector<float> theirs, ours;
+  std::size_t first = 0, tensor = 0;
+  for (std::size_t at = 0; at < model.parameters().size(); ++at) {
+    const model::ParameterSpec& parameter = model.parameters()[at];
+    ours.resize(parameter.element_count());
+    for (; tensor < source.tensors.size() && source.tensors[tensor].parameter == parameter.name;
+         ++tensor) {
+      HubTensor within = source.tensors[tensor];
+      within.first -= first;
+      theirs.resize(within.element_count());
+      const Found& found = source.found[tensor];
+      if (auto read = found.file->read(*found.entry, theirs); !read) return read;
+      model::from_hub(within, theirs, ours);
+    }
+    if (auto taken = take(at, ours); !taken) return taken;
+    first += ours.size();
+  }
+  return {};
+}
+
 // The described model with what the files hold for it; `from` is where they are.
-Result<StoredModel> load(const Path& from, const model::HubDescription& description,
-                         const std::vector<SafetensorsFile>& files) {
+Result<OpenedModel> open(const Path& from, const model::HubDescription& description,
+                         std::vector<SafetensorsFile> files) {
   auto made = model::make_model(description.kind, description.settings);
   if (!made) return made.error().within(from.string());
   auto tensors = model::hub_tensors(**made);
   if (!tensors) return tensors.error();
-  auto holdings = holdings_of(files);
+  const auto source = std::make_shared<Source>(Source{std::move(files), *std::move(tensors), {}});
+  auto holdings = holdings_of(source->files);
   if (!holdings) return holdings.error();
   // All is found before memory is taken for it: a configuration may ask for any amount.
-  std::vector<Found> taken;
-  for (const HubTensor& tensor : *tensors) {
+  for (const HubTensor& tensor : source->tensors) {
     const auto found = take(from, tensor, *holdings);
     if (!found) return found.error();
-    taken.push_back(*found);
+    source->found.push_back(*found);
   }
-  StoredModel stored{.model = std::move(*made), .weights = {}};
+  OpenedModel opened{.model = std::move(*made)};
   for (const auto& [name, found] : *holdings)
-    if (!model::hub_passes_over(*stored.model, name))
+    if (!model::hub_passes_over(*opened.model, name))
       return bad(found.file->path(),
                  name + " of shape " + snapshot::shape_text(found.entry->shape) +
-                     " belongs to nothing that " + stored.model->name() + " has");
-  stored.weights.resize(stored.model->parameter_count());
-  std::vector<float> values;
-  for (std::size_t at = 0; at < taken.size(); ++at) {
-    values.resize((*tensors)[at].element_count());
-    if (auto read = taken[at].file->read(*taken[at].entry, values); !read) return read.error();
-    model::from_hub((*tensors)[at], values, stored.weights);
-  }
-  return stored;
+                     " belongs to nothing that " + opened.model->name() + " has");
+  opened.read = [source, &model = *opened.model](const OpenedModel::TakeParameter& take) {
+    return read_parameters(model, *source, take);
+  };
+  return opened;
 }
 
-Result<StoredModel> load_by_shapes(const Path& from, const HubConfig& config,
-                                   const std::vector<SafetensorsFile>& files, LoadOptions options) {
+Result<OpenedModel> open_by_shapes(const Path& from, const HubConfig& config,
+                                   std::vector<SafetensorsFile> files, LoadOptions options) {
   const auto description = model::model_of_shapes(shapes_of(files), config, options.image);
   if (!description) return description.error().within(from.string());
-  return load(from, *description, files);
+  return open(from, *description, std::move(files));
 }
 
 }  // namespace
 
-Result<StoredModel> load_hub_folder(const storage::FileSystem& files, const Path& folder,
+Result<OpenedModel> open_hub_folder(const storage::FileSystem& files, const Path& folder,
                                     LoadOptions options) {
   auto document = read_json(files, folder / kConfig);
   if (!document) return document.error();
@@ -196,8 +220,8 @@ Result<StoredModel> load_hub_folder(const storage::FileSystem& files, const Path
   if (!description) return description.error().within(folder.string());
   auto opened = open_weights(files, folder);
   if (!opened) return opened.error();
-  if (is_timm) return load_by_shapes(folder, config, *opened, options);
-  auto stored = load(folder, *description, *opened);
+  if (is_timm) return open_by_shapes(folder, config, *std::move(opened), options);
+  auto stored = open(folder, *description, *std::move(opened));
   if (!stored) return stored;
   auto form = read_text_form(files, folder, *document);
   if (!form) return form.error();
@@ -205,13 +229,13 @@ Result<StoredModel> load_hub_folder(const storage::FileSystem& files, const Path
   return stored;
 }
 
-Result<StoredModel> load_state_dict(const storage::FileSystem& files, const Path& path,
+Result<OpenedModel> open_state_dict(const storage::FileSystem& files, const Path& path,
                                     LoadOptions options) {
   auto file = SafetensorsFile::open(files, path);
   if (!file) return file.error();
   std::vector<SafetensorsFile> opened;
   opened.push_back(std::move(*file));
-  return load_by_shapes(path, {}, opened, options);
+  return open_by_shapes(path, {}, std::move(opened), options);
 }
 
 Result<snapshot::Export> save_hub_folder(storage::FileSystem& files, const StoredModel& stored,

@@ -97,4 +97,14 @@ Result<TextForm> read_text_form(const storage::FileSystem& files, const Path& fo
   return form;
 }
 
+Result<void> copy_texts(storage::FileSystem& files, const Path& from, const Path& to) {
+  for (const char* name : {kConfig, kGeneration, kTokenizer, kTokenizerConfig, kChatTemplate}) {
+    if (!files.exists(from / name)) continue;
+    const auto text = files.read(from / name, kLongestTokenizerBytes);
+    if (!text) return text.error();
+    if (auto done = files.write_atomic(to / name, {*text}); !done) return done;
+  }
+  return {};
+}
+
 }  // namespace gpunode::checkpoint::detail

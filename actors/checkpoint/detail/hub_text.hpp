@@ -9,6 +9,8 @@
 
 namespace gpunode::checkpoint::detail {
 
+inline constexpr const char* kConfig = "config.json";
+
 // Of a file of 4 MiB at most. Fails with: what reading fails with; invalid_argument (no JSON object).
 Result<nlohmann::json> read_json(const storage::FileSystem& files, const storage::Path& path);
 
@@ -16,5 +18,10 @@ Result<nlohmann::json> read_json(const storage::FileSystem& files, const storage
 // reading fails with; invalid_argument (a file that is no JSON object).
 Result<TextForm> read_text_form(const storage::FileSystem& files, const storage::Path& folder,
                                 const nlohmann::json& config);
+
+// The files that say so, and config.json, as they are; those that are there. Fails with: what reading
+// and writing fail with.
+Result<void> copy_texts(storage::FileSystem& files, const storage::Path& from,
+                        const storage::Path& to);
 
 }  // namespace gpunode::checkpoint::detail

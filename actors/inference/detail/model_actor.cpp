@@ -4,6 +4,8 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <malloc.h>
+
 #include <deque>
 
 #include "actors/mailbox.hpp"
@@ -112,6 +114,11 @@ void go_on(Self* self) {
   self->send(self, Step{});
 }
 
+// What is free goes to the system: pieces of a model are small enough to be kept for reuse.
+void give_memory_back() {
+  malloc_trim(0);
+}
+
 caf::behavior behaviour(Self* self, caf::actor owner, std::string name,
                         telemetry::Registry* metrics) {
   expect_known_messages(self);
@@ -120,7 +127,10 @@ caf::behavior behaviour(Self* self, caf::actor owner, std::string name,
   return {
       [self, owner, name](const Load& load) {
         auto model = ServedModel::load(load.options);
-        if (!model) return self->send(owner, Loaded{name, model.error()});
+        if (!model) {
+          give_memory_back();
+          return self->send(owner, Loaded{name, model.error()});
+        }
         self->state.model = std::move(*model);
         self->state.load = load;
         self->delayed_send(self, kLookEvery, Tick{});
@@ -141,7 +151,11 @@ caf::behavior behaviour(Self* self, caf::actor owner, std::string name,
         self->delayed_send(self, kLookEvery, Tick{});
         go_on(self);
       },
-      [self](const Shutdown&) { self->quit(); },
+      [self](const Shutdown&) {
+        self->state.model.reset();
+        give_memory_back();
+        self->quit();
+      },
   };
 }
 

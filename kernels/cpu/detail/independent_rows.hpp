@@ -10,6 +10,7 @@ namespace gpunode::cpu {
 
 // y (M, N) = x (M, K) w (N, K)^T + bias
 struct RowProduct {
+  using Format = ops::WeightFormat;
   static constexpr std::size_t kChunk = 512;           // of K: part of what the sum is
   static constexpr std::size_t kTogether = 64;         // rows of x that are packed at a time
   static constexpr std::size_t kColumnsTogether = 48;  // whole tiles of each instruction set
@@ -17,6 +18,8 @@ struct RowProduct {
   const float *x, *w, *bias;                                   // bias may be null
   float* y;
   std::size_t rows, columns, inner;
+  Format format = Format::fp32;
+  const std::byte* packed = nullptr;  // w in any other format
 };
 
 // A product that asks for it, of these extents, without its GELU. Fails with: nothing so far.

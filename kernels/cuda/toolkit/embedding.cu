@@ -4,7 +4,7 @@
 // scratch memory; the search reads, for every place, the tokens before it out of the second cache:
 // 134 MB for 8,192 places, which grows with their square. A token or segment outside its table
 // gives a row of NaN and no gradient.
-#include "kernels/cuda/toolkit/elements.cuh"
+#include "kernels/cuda/toolkit/packed_weight.cuh"
 
 namespace gpunode::cuda {
 namespace {
@@ -29,23 +29,30 @@ __global__ void embed_rows(EmbeddingLaunch pass) {
        row < rows; row += stride) {
     const float* parts[3];
     int count = 0;
-    parts[count++] = row_of(pass.token_table, pass.tokens[row], pass.vocabulary, pass.channels);
+    const int token = pass.tokens[row];
+    const bool is_packed = pass.packed_table.data;
+    const std::byte* packed =
+        is_packed ? pass.packed_table.data + token * pass.packed_table.row : nullptr;
+    bool known = token >= 0 && token < pass.vocabulary;
+    if (!is_packed)
+      parts[count++] = row_of(pass.token_table, token, pass.vocabulary, pass.channels);
     if (pass.position_table)
       parts[count++] = pass.position_table + (pass.given ? pass.given[row] : row % pass.positions) *
                                                  std::int64_t{pass.channels};
     if (pass.segments)
       parts[count++] =
           row_of(pass.segment_table, pass.segments[row], pass.segment_count, pass.channels);
-    bool known = true;
     for (int part = 0; part < count; ++part) known = known && parts[part];
     float* x = pass.x + row * pass.channels;
     for_row(pass.channels, thread, kRowLanes, by_four, [&]<int kCount>(int i) {
       Lanes<kCount> sum;
       for (float& value : sum.at) value = NAN;
+      for (int lane = 0; known && is_packed && lane < kCount; ++lane)
+        sum.at[lane] = weight_at(pass.packed_table.format, packed, i + lane, pass.channels);
       for (int part = 0; known && part < count; ++part) {
         const Lanes<kCount> more = load<kCount>(parts[part] + i);
         for (int lane = 0; lane < kCount; ++lane)
-          sum.at[lane] = part == 0 ? more.at[lane] : sum.at[lane] + more.at[lane];
+          sum.at[lane] = part == 0 && !is_packed ? more.at[lane] : sum.at[lane] + more.at[lane];
       }
       store(x + i, sum);
     });

@@ -115,8 +115,13 @@ ProductLaunch<Element> product_of(const ops::MatmulArgs& args, const Element* a,
           args.transpose_b,
           args.accumulate};
 }
+inline PackedRows packed_rows(ByteView packed, ops::WeightFormat format, std::int64_t inner) {
+  return {packed.data(), static_cast<std::int64_t>(ops::weight_row_bytes(format, inner)), format};
+}
 inline ProductLaunch<float> product_work(const ops::MatmulArgs& args) {
-  return product_of(args, args.a.data, args.b.data);
+  ProductLaunch<float> work = product_of(args, args.a.data, args.b.data);
+  work.packed_b = packed_rows(args.packed_b, args.weights, args.b.shape[1]);
+  return work;
 }
 struct RoundedProduct {
   const ops::MatmulArgs& args;
@@ -261,8 +266,9 @@ inline EmbeddingLaunch embedding_work(const ops::EmbeddingArgs& args) {
           as_int(args.tokens.shape[0]),
           as_int(args.tokens.shape[1]),
           as_int(args.token_table.shape[1]),
-          row_count(args.token_table),
-          row_count(args.segment_table)};
+          as_int(args.token_table.shape[0]),
+          row_count(args.segment_table),
+          packed_rows(args.packed_table, args.weights, args.token_table.shape[1])};
 }
 inline EmbeddingBackwardLaunch embedding_backward_work(const ops::EmbeddingBackwardArgs& args) {
   return {args.tokens.data,

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/ops/block_table.hpp"
+#include "kernels/ops/weight_format.hpp"
 
 // Starts `blocks` blocks of `threads` threads. The tests' emulation defines it in its own way, to
 // run the same kernels where there is no GPU.
@@ -40,6 +41,13 @@ cudaError_t launch(const NormBackwardLaunch& work, cudaStream_t stream);
 inline constexpr int kNormColumns = 16384;
 inline constexpr int kNormParts = 256;
 
+// Weights as pack_weights() has them (ops/weight_format.hpp).
+struct PackedRows {
+  const std::byte* data = nullptr;  // null: there are none
+  std::int64_t row = 0;             // bytes from one to the next
+  ops::WeightFormat format = ops::WeightFormat::fp32;
+};
+
 // c (R, C) = op(a) (R, D) op(b) (D, C) [+ bias] [+ c], of float32, or of bf16 (as its bits) with sums in
 // float32 on tensor cores.
 template <class Element>
@@ -49,6 +57,7 @@ struct ProductLaunch {
   float* c;
   int rows, columns, depth;
   bool transpose_a, transpose_b, accumulate;
+  PackedRows packed_b = {};  // of floats, transpose_b: stands for b where it has rows
 };
 cudaError_t launch(const ProductLaunch<float>& work, cudaStream_t stream);
 cudaError_t launch(const ProductLaunch<std::uint16_t>& work, cudaStream_t stream);
@@ -217,6 +226,7 @@ struct EmbeddingLaunch {
   float* x;                                   // (B, T, C)
   const std::int32_t* given;                  // (B, T): positions; null: t
   int samples, positions, channels, vocabulary, segment_count;
+  PackedRows packed_table;  // stands for the token table where it has rows
 };
 cudaError_t launch(const EmbeddingLaunch& work, cudaStream_t stream);
 

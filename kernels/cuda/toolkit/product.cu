@@ -3,6 +3,7 @@
 // takes 64 of what is summed over at a time, which is copied while the 64 before are multiplied. Each
 // entry is summed in order, by one lane. Factors whose rows do not start at 16 bytes are copied value by
 // value; the arithmetic is the same.
+#include "kernels/cuda/toolkit/packed_weight.cuh"
 #include "kernels/cuda/toolkit/tiled_product.cuh"
 #include "kernels/cuda/toolkit/warp.cuh"
 
@@ -40,6 +41,27 @@ __device__ auto right_side(const ProductLaunch<float>& work) {
 template <bool kTransposeA, bool kTransposeB>
 __global__ void multiply_floats(ProductLaunch<float> work) {
   tiled::multiply(left_side<kTransposeA>(work), right_side<kTransposeB>(work),
+                  static_cast<int>(blockIdx.x), 0, work.depth, Finish<float>{work});
+}
+
+// A side of packed weights (lines, depth), each of which is unpacked where it is read.
+struct PackedMatrix {
+  static constexpr bool kDeepFirst = true;
+  using Line = const std::byte*;
+  using Deep = int;
+  PackedRows rows;
+  int count, depth;
+  __device__ int lines() const { return count; }
+  __device__ Line line(int index) const { return rows.data + index * rows.row; }
+  __device__ Deep deep(int index) const { return index; }
+  __device__ float at(Line line, Deep deep) const {
+    return weight_at(rows.format, line, deep, depth);
+  }
+};
+
+__global__ void multiply_packed(ProductLaunch<float> work) {
+  tiled::multiply(tiled::Matrix{work.a, work.rows, work.depth},
+                  PackedMatrix{work.packed_b, work.columns, work.depth},
                   static_cast<int>(blockIdx.x), 0, work.depth, Finish<float>{work});
 }
 
@@ -166,6 +188,11 @@ void by_orders(const ProductLaunch<Element>& work, Start start) {
 }  // namespace
 
 cudaError_t launch(const ProductLaunch<float>& work, cudaStream_t stream) {
+  if (work.packed_b.data) {
+    GPUNODE_LAUNCH(multiply_packed, tiled::tiles(work.rows, work.columns), tiled::kThreads, stream,
+                   work);
+    return cudaGetLastError();
+  }
   by_orders(work, [&]<bool kTransposeA, bool kTransposeB>() {
     GPUNODE_LAUNCH((multiply_floats<kTransposeA, kTransposeB>),
                    tiled::tiles(work.rows, work.columns), tiled::kThreads, stream, work);

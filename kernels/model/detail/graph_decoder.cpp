@@ -19,6 +19,26 @@ std::size_t in_pages(std::size_t positions) {
   return (positions + kPage - 1) / kPage;
 }
 
+// Of a pass that reads some rows of texts.
+struct DecodingShape {
+  std::int64_t rows = 1;
+  graph::Builder::Decoding decoding;
+  bool independent_rows = true;
+  ops::WeightFormat weights = ops::WeightFormat::fp32;
+};
+
+Result<SharedExecutable> compile_decoding(const GraphModel& model, const DecodingShape& shape) {
+  graph::Builder builder(
+      {.samples = 1, .positions = shape.rows, .decoding = shape.decoding, .training = false});
+  model.forward(builder);
+  auto forward = builder.finish();
+  if (!forward) return forward.error();
+  return graph::compile(std::move(*forward), graph::Purpose::forward,
+                        {.precision = shape.independent_rows ? Precision::fp32 : model.precision(),
+                         .independent_rows = shape.independent_rows,
+                         .weights = shape.weights});
+}
+
 class GraphDecoder final : public Decoder {
  public:
   GraphDecoder(GraphProgram& program, const DecoderOptions& options,
@@ -110,7 +130,8 @@ class GraphDecoder final : public Decoder {
                                         .page = kPage,
                                         .pages = static_cast<std::int64_t>(pages_),
                                         .chosen = static_cast<std::int64_t>(extents.chosen)},
-                           .independent_rows = independent_rows_}));
+                           .independent_rows = independent_rows_,
+                           .weights = program_.format()}));
     if (!made) return made;
     if (graphs_.size() == kKeptGraphs) graphs_.pop_back();
     graphs_.push_front({extents, *made});

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/model/detail/input_range.hpp"
+#include "kernels/model/weight_layout.hpp"
 
 namespace gpunode::model {
 namespace {
@@ -29,28 +30,6 @@ std::size_t counted_targets(ByteView targets) {
 }
 
 }  // namespace
-
-Result<SharedExecutable> compile(const GraphModel& model, graph::Purpose purpose,
-                                 std::size_t samples) {
-  graph::Builder builder({.samples = static_cast<std::int64_t>(samples),
-                          .positions = model.context(),
-                          .training = purpose == graph::Purpose::train});
-  model.forward(builder);
-  auto forward = builder.finish();
-  if (!forward) return forward.error();
-  return graph::compile(std::move(*forward), purpose, {.precision = model.precision()});
-}
-
-Result<SharedExecutable> compile_decoding(const GraphModel& model, const DecodingShape& shape) {
-  graph::Builder builder(
-      {.samples = 1, .positions = shape.rows, .decoding = shape.decoding, .training = false});
-  model.forward(builder);
-  auto forward = builder.finish();
-  if (!forward) return forward.error();
-  return graph::compile(std::move(*forward), graph::Purpose::forward,
-                        {.precision = shape.independent_rows ? Precision::fp32 : model.precision(),
-                         .independent_rows = shape.independent_rows});
-}
 
 GraphProgram::GraphProgram(const GraphModel& model, ops::Backend& backend)
     : model_(model),
@@ -129,9 +108,12 @@ Result<SharedExecutable> GraphProgram::with_constants(Result<SharedExecutable> m
 
 Result<SharedExecutable> GraphProgram::executable_for(graph::Purpose purpose, std::size_t samples) {
   std::lock_guard lock(mutex_);
-  SharedExecutable& known = graphs_[{purpose, samples}];
+  SharedExecutable& known = graphs_[{purpose, samples, format_}];
   if (known) return known;
-  auto made = with_constants(compile(model_, purpose, samples));
+  if (purpose == graph::Purpose::train && format_ != ops::WeightFormat::fp32)
+    return Error{ErrorCode::wrong_state, "weights in " + std::string(to_string(format_)) +
+                                             " only answer; to train, load them in fp32"};
+  auto made = with_constants(compile(model_, purpose, samples, format_));
   if (made) known = *made;
   return made;
 }
@@ -141,8 +123,23 @@ Result<void> GraphProgram::load(std::span<const float> parameters) {
     return {ErrorCode::invalid_argument, std::to_string(parameters.size()) + " parameters given, " +
                                              model_.name() + " has " +
                                              std::to_string(model_.parameter_count())};
+  if (format_ != ops::WeightFormat::fp32)
+    return load_image(ops::WeightFormat::fp32, std::as_bytes(parameters));
   weights_ = parameters;
   packed_.make_stale({0, parameters.size()});
+  return {};
+}
+
+Result<void> GraphProgram::load_image(ops::WeightFormat format, ByteView image) {
+  const auto layout = model_.weight_layout(format);
+  if (!layout) return layout.error();
+  if (image.size() != layout->bytes)
+    return {ErrorCode::invalid_argument,
+            "an image of " + std::to_string(image.size()) + " bytes, and " + model_.name() +
+                " in " + std::string(to_string(format)) + " has " + std::to_string(layout->bytes)};
+  weights_ = {reinterpret_cast<const float*>(image.data()), image.size() / sizeof(float)};
+  format_ = format;
+  packed_.make_stale({0, model_.parameter_count()});
   return {};
 }
 

@@ -6,20 +6,13 @@
 
 #include <map>
 #include <mutex>
+#include <tuple>
 
 #include "kernels/model/detail/packed_weights.hpp"
 #include "kernels/model/detail/stage_replays.hpp"
 #include "kernels/model/graph_model.hpp"
 
 namespace gpunode::model {
-
-// Of a pass that reads some rows of texts.
-struct DecodingShape {
-  std::int64_t rows = 1;
-  graph::Builder::Decoding decoding;
-  bool independent_rows = true;
-};
-Result<SharedExecutable> compile_decoding(const GraphModel& model, const DecodingShape& shape);
 
 class GraphProgram final : public Program {
  public:
@@ -28,6 +21,7 @@ class GraphProgram final : public Program {
   GraphProgram(const GraphModel& model, ops::Backend& backend);
 
   Result<void> load(std::span<const float> parameters) override;
+  Result<void> load_image(ops::WeightFormat format, ByteView image) override;
   Result<LossSum> gradient(int worker, std::span<const Sample> samples,
                            std::span<float> gradient_sum) override;
   void make_slots(std::size_t count) override;
@@ -47,6 +41,7 @@ class GraphProgram final : public Program {
   ops::Backend& backend() { return backend_; }
   tensor::BufferPool& pool() { return pool_; }
   const float* weights() const { return weights_.data(); }
+  ops::WeightFormat format() const { return format_; }
   // Placed beside the weights when the program is opened, and the same in all graphs of a model.
   const float* constants() const { return constant_memory_.as<const float>(); }
   // `made`, if its constants are those. Fails with: invalid_argument, and what `made` failed with.
@@ -102,7 +97,8 @@ class GraphProgram final : public Program {
   const GraphModel& model_;
   ops::Backend& backend_;
   tensor::BufferPool pool_, staging_pool_;  // of the device's memory, and the host's for copies
-  std::span<const float> weights_;          // the owner's
+  std::span<const float> weights_;          // the owner's; of an image its words
+  ops::WeightFormat format_ = ops::WeightFormat::fp32;
   tensor::Buffer constant_memory_;
   PackedWeights packed_;
   SharedExecutable first_;  // whose constants these are
@@ -110,7 +106,7 @@ class GraphProgram final : public Program {
   std::vector<Worker> workers_;
   std::vector<Slot> slots_;  // a worker's own at least
   std::mutex mutex_;         // of the graphs
-  std::map<std::pair<graph::Purpose, std::size_t>, SharedExecutable> graphs_;
+  std::map<std::tuple<graph::Purpose, std::size_t, ops::WeightFormat>, SharedExecutable> graphs_;
 };
 
 }  // namespace gpunode::model

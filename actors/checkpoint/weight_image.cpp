@@ -1,0 +1,160 @@
+#include "actors/checkpoint/weight_image.hpp"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "actors/checkpoint/detail/hub_text.hpp"
+#include "kernels/model/registry.hpp"
+#include "runtime/snapshot/safetensors_file.hpp"
+
+namespace gpunode::checkpoint {
+namespace {
+
+using model::WeightLayout;
+using ops::WeightFormat;
+using snapshot::ElementType;
+using snapshot::SafetensorsFile;
+using snapshot::TensorEntry;
+using storage::Path;
+
+constexpr const char* kPacked = "packed.safetensors";
+constexpr const char* kWeightsKey = "weights";
+constexpr const char* kDigestKey = "digest";  // SHA-256 of the image
+constexpr const char* kStepKey = "step";
+
+// How a parameter of this place stands in a file.
+TensorEntry entry_of(const model::ParameterSpec& parameter, const WeightLayout::Place& place) {
+  TensorEntry entry{parameter.name, ElementType::f32, {}, 0, 0};
+  entry.shape.assign(parameter.shape.begin(), parameter.shape.end());
+  if (place.format == WeightFormat::bf16) entry.type = ElementType::bf16;
+  if (!ops::is_quantised(place.format)) return entry;
+  entry.type = ElementType::u8;
+  entry.shape.back() = ops::weight_row_bytes(place.format, place.inner);
+  return entry;
+}
+
+std::string text_at(const SafetensorsFile& file, const char* key) {
+  const auto& metadata = file.header().metadata;
+  const auto found = metadata.find(key);
+  return found == metadata.end() ? std::string() : found->second;
+}
+
+Error bad(const SafetensorsFile& file, const std::string& what) {
+  return {ErrorCode::corrupted, file.path().string() + ": " + what +
+                                    ": quantise the model again, or fetch the file again"};
+}
+
+// Fills the image from the file's tensors; gaps are zeros.
+Result<void> read_tensors(const SafetensorsFile& file, const model::Model& model,
+                          const WeightLayout& layout, MutableByteView image) {
+  std::ranges::fill(image, std::byte{0});
+  if (file.header().tensors.size() != layout.places.size())
+    return bad(file, "it has " + std::to_string(file.header().tensors.size()) + " tensors, " +
+                         model.name() + " has " + std::to_string(layout.places.size()));
+  for (std::size_t at = 0; at < layout.places.size(); ++at) {
+    const WeightLayout::Place& place = layout.places[at];
+    const TensorEntry wanted = entry_of(model.parameters()[at], place);
+    const TensorEntry* found = file.header().find(wanted.name);
+    if (!found || found->shape != wanted.shape || found->type != wanted.type)
+      return bad(file, wanted.name +
+                           (found ? " has another shape or type than " : " is missing of ") +
+                           model.name());
+    if (auto read = file.read_bytes(*found, image.subspan(place.first, place.bytes)); !read)
+      return read;
+  }
+  return {};
+}
+
+Result<WeightImage> load_packed(const storage::FileSystem& files, const Path& folder,
+                                const ImageOptions& options) {
+  auto file = SafetensorsFile::open(files, folder / kPacked);
+  if (!file) return file.error();
+  const auto description = snapshot::described_in(*file);
+  if (!description) return description.error();
+  const auto format = ops::weight_format_of(text_at(*file, kWeightsKey));
+  if (!format) return bad(*file, format.error().message());
+  if (options.format && *options.format != *format)
+    return Error{ErrorCode::invalid_argument,
+                 folder.string() + " holds the model in " + std::string(to_string(*format)) +
+                     ": leave the format out, or take the model that it was made of"};
+  auto made = model::make_model(description->kind, description->settings);
+  if (!made) return made.error().within(file->path().string());
+  auto layout = (*made)->weight_layout(*format);
+  if (!layout) return layout.error();
+  std::uint64_t stored = 0;  // a description may ask for any amount
+  for (const TensorEntry& tensor : file->header().tensors) stored += tensor.end - tensor.begin;
+  if (layout->bytes > stored + 64 * layout->places.size())
+    return bad(*file, "it has " + std::to_string(stored) + " bytes of weights, " + (*made)->name() +
+                          " has " + std::to_string(layout->bytes));
+  const auto room = options.room(layout->bytes);
+  if (!room) return room.error();
+  if (auto read = read_tensors(*file, **made, *layout, *room); !read) return read.error();
+  WeightImage image{.model = std::move(*made),
+                    .layout = *std::move(layout),
+                    .digest = storage::sha256_of(*room),
+                    .step = std::strtoull(text_at(*file, kStepKey).c_str(), nullptr, 10)};
+  if (image.digest.text() != text_at(*file, kDigestKey))
+    return bad(*file, "its bytes have not the digest that it names");
+  if (!files.exists(folder / detail::kConfig)) return image;
+  const auto config = detail::read_json(files, folder / detail::kConfig);
+  if (!config) return config.error();
+  auto text = detail::read_text_form(files, folder, *config);
+  if (!text) return text.error();
+  image.text = *std::move(text);
+  return image;
+}
+
+}  // namespace
+
+Result<WeightImage> load_weight_image(const storage::FileSystem& files, const Path& path,
+                                      const ImageOptions& options) {
+  if (files.exists(path / kPacked)) return load_packed(files, path, options);
+  auto opened = open_stored_model(files, path, options.load);
+  if (!opened) return opened.error();
+  auto layout = opened->model->weight_layout(options.format.value_or(WeightFormat::fp32));
+  if (!layout) return layout.error();
+  const auto room = options.room(layout->bytes);
+  if (!room) return room.error();
+  std::ranges::fill(*room, std::byte{0});
+  auto read = opened->read([&](std::size_t at, std::span<const float> values) -> Result<void> {
+    auto placed = model::place_parameter(*opened->model, *layout, at, values, *room);
+    const model::WeightLayout::Place& place = layout->places[at];
+    if (placed && options.on_packed)
+      options.on_packed(values, place, room->subspan(place.first, place.bytes));
+    return placed;
+  });
+  if (!read) return read.error();
+  return WeightImage{.model = std::move(opened->model),
+                     .layout = *std::move(layout),
+                     .digest = storage::sha256_of(*room),
+                     .step = opened->step,
+                     .text = std::move(opened->text)};
+}
+
+Result<snapshot::Export> save_weight_image(storage::FileSystem& files, const WeightImage& image,
+                                           ByteView bytes, const Path& source, const Path& folder) {
+  if (files.exists(folder))
+    return Error{ErrorCode::already_exists,
+                 folder.string() + " is there already: name a new folder, or remove it"};
+  if (auto done = files.create_folder(folder); !done) return done.error();
+  if (auto done = detail::copy_texts(files, source, folder); !done) return done.error();
+  std::vector<TensorEntry> entries;
+  std::map<std::string_view, ByteView> values;
+  const auto& parameters = image.model->parameters();
+  for (std::size_t at = 0; at < parameters.size(); ++at) {
+    const WeightLayout::Place& place = image.layout.places[at];
+    entries.push_back(entry_of(parameters[at], place));
+    values[parameters[at].name] = bytes.subspan(place.first, place.bytes);
+  }
+  auto metadata = snapshot::metadata_of({image.model->kind(), image.model->config()});
+  metadata[kWeightsKey] = to_string(image.layout.format);
+  metadata[kDigestKey] = image.digest.text();
+  metadata[kStepKey] = std::to_string(image.step);
+  const auto header = snapshot::plan_safetensors(std::move(entries), std::move(metadata));
+  return snapshot::write_safetensors(
+      files, header, folder / kPacked,
+      [&](const TensorEntry& entry, const auto& sink) { return sink(values.at(entry.name)); });
+}
+
+}  // namespace gpunode::checkpoint

@@ -1,0 +1,50 @@
+#include "kernels/graph/keep_weights.hpp"
+
+#include <algorithm>
+
+namespace gpunode::graph {
+namespace {
+
+bool is_linear(const Node& node) {
+  return node.op == Op::linear || node.op == Op::linear_gelu;
+}
+
+// Whether this is the place of an operand that may be packed.
+bool takes_packed(const Node& node, std::size_t operand) {
+  return operand == 1 && (is_linear(node) || node.op == Op::embedding);
+}
+
+std::vector<bool> packable(const Graph& graph, ops::WeightFormat format) {
+  std::vector<bool> may(graph.values.size());
+  for (const ValueId id : graph.parameters) {
+    const tensor::Shape& shape = graph[id].shape;
+    may[id] = graph[id].differentiable && shape.rank() == 2 && ops::takes_rows_of(format, shape[1]);
+  }
+  for (const Node& node : graph.nodes)
+    for (std::size_t operand = 0; operand < node.in.size(); ++operand)
+      if (node.in[operand] != kNone && !takes_packed(node, operand)) may[node.in[operand]] = false;
+  return may;
+}
+
+}  // namespace
+
+void keep_weights(Graph& graph, ops::WeightFormat format) {
+  if (format == ops::WeightFormat::fp32) return;
+  constexpr std::size_t kWord = 4, kAlignment = 64;
+  const std::vector<bool> may = packable(graph, format);
+  std::size_t bytes = 0;
+  for (const ValueId id : graph.parameters) {
+    Value& value = graph[id];
+    if (may[id]) value.format = format;
+    value.first = bytes / kWord;
+    bytes += (value.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  graph.parameter_count = bytes / kWord;
+  for (Node& node : graph.nodes)
+    if (is_linear(node) && may[node.in[1]]) {
+      node.attributes.independent_rows = true;
+      node.attributes.precision = Precision::fp32;
+    }
+}
+
+}  // namespace gpunode::graph
