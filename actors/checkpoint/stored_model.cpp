@@ -1,5 +1,6 @@
 #include "actors/checkpoint/stored_model.hpp"
 
+#include "actors/checkpoint/detail/float_room.hpp"
 #include "actors/checkpoint/detail/hub_folder.hpp"
 #include "actors/named_tensors.hpp"
 #include "kernels/model/registry.hpp"
@@ -25,13 +26,14 @@ Result<OpenedModel> described(const snapshot::ModelDescription& description, std
   opened.read = [&model = *opened.model,
                  read = std::move(read)](const OpenedModel::TakeParameter& take) -> Result<void> {
     snapshot::StateTarget target = named_tensors(model, std::span<float>());
-    std::vector<float> values;
+    detail::FloatRoom room;
     for (std::size_t at = 0; at < target.parameters.size(); ++at) {
       auto& place = target.parameters[at].parts[0];
-      values.resize(model.parameters()[at].element_count());
-      place = values;
+      const auto values = room.of(model.parameters()[at].element_count());
+      if (!values) return values.error();
+      place = *values;
       if (auto done = read(target); !done) return done;
-      if (auto done = take(at, values); !done) return done;
+      if (auto done = take(at, *values); !done) return done;
       place = {};
     }
     return {};

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/checkpoint/detail/float_room.hpp"
 #include "actors/checkpoint/detail/hub_text.hpp"
 #include "kernels/model/hub_weights.hpp"
 #include "kernels/model/registry.hpp"
@@ -151,22 +152,24 @@ struct Source {
 
 Result<void> read_parameters(const model::Model& model, const Source& source,
                              const OpenedModel::TakeParameter& take) {
-  std::vector<float> theirs, ours;
+  FloatRoom their_room, our_room;
   std::size_t first = 0, tensor = 0;
   for (std::size_t at = 0; at < model.parameters().size(); ++at) {
     const model::ParameterSpec& parameter = model.parameters()[at];
-    ours.resize(parameter.element_count());
+    const auto ours = our_room.of(parameter.element_count());
+    if (!ours) return ours.error();
     for (; tensor < source.tensors.size() && source.tensors[tensor].parameter == parameter.name;
          ++tensor) {
       HubTensor within = source.tensors[tensor];
       within.first -= first;
-      theirs.resize(within.element_count());
+      const auto theirs = their_room.of(within.element_count());
+      if (!theirs) return theirs.error();
       const Found& found = source.found[tensor];
-      if (auto read = found.file->read(*found.entry, theirs); !read) return read;
-      model::from_hub(within, theirs, ours);
+      if (auto read = found.file->read(*found.entry, *theirs); !read) return read;
+      model::from_hub(within, *theirs, *ours);
     }
-    if (auto taken = take(at, ours); !taken) return taken;
-    first += ours.size();
+    if (auto taken = take(at, *ours); !taken) return taken;
+    first += ours->size();
   }
   return {};
 }
