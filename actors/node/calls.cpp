@@ -61,7 +61,7 @@ Result<void> check_published_name(const std::string& name) {
   return {};
 }
 
-Calls::Calls(CallsOptions options) : options_(std::move(options)), rng_(options_.seed) {}
+Calls::Calls(CallsOptions options) : options_(std::move(options)), choice_(options_.seed) {}
 
 bool Calls::on_link_thread() {
   return on_link;
@@ -153,7 +153,7 @@ bool Calls::waiting() const {
   return !pending_.empty();
 }
 
-// Live nodes that offer the name and were not tried for this call, in random order.
+// Live nodes that offer the name and were not tried for this call, the one to be asked first.
 std::vector<NodeId> Calls::replicas(const Pending& pending) {
   std::vector<NodeId> found;
   if (pending.request.to) {
@@ -170,8 +170,16 @@ std::vector<NodeId> Calls::replicas(const Pending& pending) {
       found.push_back(options_.self);
   }
   std::erase_if(found, [&](const NodeId& node) { return pending.tried.contains(node); });
-  for (std::size_t i = found.size(); i > 1; --i) std::swap(found[i - 1], found[rng_.below(i)]);
+  choice_.arrange(found, pending.request.name, pending.request.affinity, options_.clock->now());
   return found;
+}
+
+void Calls::leave(Pending& pending, bool answered) {
+  if (!pending.at) return;
+  const Time now = options_.clock->now();
+  choice_.ended(pending.request.name, *pending.at, now,
+                answered ? std::optional(now - pending.sent) : std::nullopt);
+  pending.at.reset();
 }
 
 // Gives the call to a replica. With none left it ends, where one was lost or is full, or waits.
@@ -183,7 +191,6 @@ void Calls::dispatch(std::uint64_t call) {
     Pending& pending = it->second;
     const std::vector<NodeId> left = replicas(pending);
     if (left.empty()) {
-      pending.at.reset();
       if (pending.last.code == ErrorCode::peer_lost ||
           pending.last.code == ErrorCode::resource_exhausted) {
         Ended ended = finish(it, pending.last);
@@ -196,7 +203,9 @@ void Calls::dispatch(std::uint64_t call) {
     }
     const NodeId node = left.front();
     pending.at = node;  // before it is sent: the answer may be here before send_soon() returns
+    pending.sent = options_.clock->now();
     pending.lane.reset();
+    choice_.sent(pending.request.name, node);
     const CallRequest& request = pending.request;
     const SharedBytes bytes = request.request;
     const auto time_left = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -214,13 +223,14 @@ void Calls::dispatch(std::uint64_t call) {
       again->second.lane = *sent;
       return;
     }
-    again->second.at.reset();
+    leave(again->second, false);
     again->second.last = {ErrorCode::unavailable, sent.error().detail};
     again->second.tried.insert(node);
   }
 }
 
 Calls::Ended Calls::finish(Table::iterator it, Result<SharedBytes> result) {
+  leave(it->second, result.has_value());
   Ended ended{std::move(it->second.request.done), std::move(result)};
   const std::optional<ErrorCode> failed =
       ended.result ? std::nullopt : std::optional(ended.result.error().code);
@@ -248,7 +258,7 @@ void Calls::on_reply(const NodeId& from, std::uint64_t call, const ReplyHeader& 
     lock.unlock();
     return ended.tell();
   }
-  pending.at.reset();
+  leave(pending, false);
   pending.tried.insert(from);
   pending.last = reply.error;
   if (!pending.refused_at) pending.refused_at = options_.clock->now();
@@ -286,7 +296,7 @@ void Calls::on_peer_gone(const NodeId& peer, bool bulk_alone) {
         ended.push_back(finish(it, gone(peer)));
         continue;
       }
-      pending.at.reset();
+      leave(pending, false);
       pending.tried.insert(peer);
       pending.last = gone(peer);
       pending.refused_at.reset();

@@ -1,5 +1,5 @@
 // Calls between nodes: what one node publishes under a name, every node can call. Finds the live
-// replicas of a name in the directory and sends the request to one of them, on the caller's thread;
+// replicas of a name in the directory and sends the request to one (replica_choice.hpp), on the caller's thread;
 // what comes from the link is taken on the link's thread; no mailbox lies on the way. Requests and
 // answers travel as shared buffers, without a copy on the way out.
 //
@@ -28,7 +28,7 @@
 #include "actors/node/call_codec.hpp"
 #include "actors/node/call_threads.hpp"
 #include "actors/node/peer_limits.hpp"
-#include "runtime/base/rng.hpp"
+#include "actors/node/replica_choice.hpp"
 #include "runtime/security/authority.hpp"
 #include "runtime/telemetry/registry.hpp"
 #include "runtime/transport/link.hpp"
@@ -81,6 +81,7 @@ class Calls : public std::enable_shared_from_this<Calls> {
   struct Pending {
     CallRequest request;
     std::optional<NodeId> at;  // who is working on it
+    Time sent{};               // when it went there
     // By which it went there; none: that is not known yet.
     std::optional<transport::Lane> lane;
     std::set<NodeId> tried;
@@ -100,6 +101,8 @@ class Calls : public std::enable_shared_from_this<Calls> {
   std::uint64_t enter(CallRequest request);
   void dispatch(std::uint64_t call);
   std::vector<NodeId> replicas(const Pending& pending);
+  // Who worked on it does not any more, as it was answered or not.
+  void leave(Pending& pending, bool answered);
   Ended finish(Table::iterator it, Result<SharedBytes> result);
   std::optional<Ended> look_after(Table::iterator it, const ClusterSnapshot& cluster,
                                   std::vector<std::uint64_t>& again);
@@ -121,7 +124,7 @@ class Calls : public std::enable_shared_from_this<Calls> {
   Table pending_;
   std::map<std::optional<ErrorCode>, telemetry::Counter*> ended_;  // by outcome
   std::uint64_t next_call_ = 1;
-  Rng rng_;
+  ReplicaChoice choice_;
   bool withdrawn_ = false;
   bool closed_ = false;  // from here on only what Calls owns itself is there
 };

@@ -6,6 +6,7 @@
 
 #include "actors/inference/detail/model_actor.hpp"
 #include "actors/json_answer.hpp"
+#include "runtime/base/rng.hpp"
 
 namespace gpunode::inference {
 namespace {
@@ -39,6 +40,16 @@ Result<GenerateAnswer> answer_in(const Result<SharedBytes>& bytes, const std::st
   auto* answer = message ? std::get_if<GenerateAnswer>(&*message) : nullptr;
   if (!answer) return Error{ErrorCode::corrupted, "the replica gave no sensible answer"};
   return std::move(*answer);
+}
+
+// Of texts that begin alike, whose first pages a replica may know already.
+std::uint64_t beginning_of(const GenerateRequest& request) {
+  constexpr std::size_t kBytes = 256;
+  const std::string& text = request.chat.empty() ? request.prompt : request.chat;
+  std::uint64_t hash = 0;
+  for (const char byte : std::string_view(text).substr(0, kBytes))
+    hash = mix(hash, static_cast<unsigned char>(byte));
+  return hash;
 }
 
 PieceTeller::Send send_to(const NodeId& asker, const caf::actor& calls) {
@@ -80,7 +91,8 @@ void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams
                                             .request = SharedBytes::from(encode(order.request)),
                                             .timeout = timeout,
                                             .done = done,
-                                            .may_repeat = true});
+                                            .may_repeat = true,
+                                            .affinity = beginning_of(order.request)});
 }
 
 GenerateText text_order_of(const Command& command) {
