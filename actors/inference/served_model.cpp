@@ -63,7 +63,8 @@ Result<ServedModel::Description> ServedModel::describe(checkpoint::WeightImage i
                  .layout = std::move(image.layout),
                  .tokenizer = {},
                  .ends = {},
-                 .chat = std::make_shared<ChatForm>(image.text)};
+                 .chat = std::make_shared<ChatForm>(image.text),
+                 .pooling = image.text.pooling};
   is.facts = {image.digest.text(), image.step, is.model->name(),
               std::string(to_string(is.layout.format))};
   if (features_of(*is.model) > 0) return is;
@@ -162,12 +163,23 @@ Result<void> ServedModel::probe() {
     const auto told = use_.run([&] { return class_of(std::vector<float>(features_)); });
     return told ? Result<void>() : told.error();
   }
+  if (encoder_) {
+    const auto told = represent("\n.");
+    return told ? Result<void>() : told.error();
+  }
   const auto told = generate({.prompt = "\n", .max_tokens = 1, .temperature = 0}, Time::max());
   return told ? Result<void>() : told.error();
 }
 
 Result<void> ServedModel::open_texts() {
   if (features_ > 0) return {};
+  if (is_.model->representation() > 0) {
+    auto encoder = TextEncoder::open(
+        *program_, {.model = is_.model.get(), .tokenizer = is_.tokenizer, .pooling = is_.pooling});
+    if (!encoder) return encoder.error();
+    encoder_ = *std::move(encoder);
+    return {};
+  }
   auto texts = TextEngine::open(*program_, {.model = is_.model.get(),
                                             .tokenizer = is_.tokenizer,
                                             .ends = is_.ends,
@@ -190,9 +202,35 @@ void ServedModel::begin(TextOrder order) {
     done(std::move(answer));
   };
   if (texts_) return texts_->begin(std::move(order));
+  if (encoder_)
+    return order.done(Error{ErrorCode::unsupported,
+                            is_.facts.description + " represents texts and continues none: ask for "
+                                                    "embeddings"});
   order.done(use_.run([&] {
     return model::guarded("the model", [&] { return tell_classes(order.request, order.deadline); });
   }));
+}
+
+Result<TextVector> ServedModel::represent(std::string_view text) {
+  return represented([&] { return encoder_->represent(text); });
+}
+
+Result<TextVector> ServedModel::represent(std::span<const model::Token> tokens) {
+  return represented([&] { return encoder_->represent(tokens); });
+}
+
+template <class Represent>
+Result<TextVector> ServedModel::represented(Represent represent) {
+  if (!encoder_)
+    return Error{ErrorCode::unsupported,
+                 is_.facts.description + " represents no texts: serve an encoder, as BERT is one"};
+  if (device().condition() == compute::DeviceCondition::lost)
+    return Error{ErrorCode::device_lost,
+                 "the device " + device().id() + " is lost: " + device().status().reason};
+  return use_.run([&] {
+    use_.got_on();
+    return model::guarded("the model", represent);
+  });
 }
 
 void ServedModel::pass() {

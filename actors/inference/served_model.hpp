@@ -1,6 +1,6 @@
 // One model that is served: weights on a device, and texts continued with them, in the tokens of its
-// tokenizer.json or, without one, in bytes; or, of a model that tells classes, rows of numbers answered. No mailbox; the model actor owns one and calls it from
-// its thread. Its device shows who is served there, may not hang over a text, and can be drained.
+// tokenizer.json or, without one, in bytes; or, of an encoder, represented by vectors; or, of a model that
+// tells classes, rows of numbers answered. No mailbox; the model actor owns one and calls it from its thread. Its device shows who is served there, may not hang over a text, and can be drained.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,7 @@
 
 #include "actors/checkpoint/weight_image.hpp"
 #include "actors/compute/device_roster.hpp"
+#include "actors/inference/text_encoder.hpp"
 #include "actors/inference/text_engine.hpp"
 #include "kernels/model/model.hpp"
 #include "kernels/tensor/buffer.hpp"
@@ -53,6 +54,11 @@ class ServedModel {
   // after a header if there is one. The order is answered as TextEngine answers it; also by:
   // device_lost; invalid_argument (a line that is no row, or no row at all).
   void begin(TextOrder order);
+  // Of an encoder; null: it is none. What it does is counted as the device's by represent().
+  const TextEncoder* encoder() const { return encoder_.get(); }
+  // Fails with: what TextEncoder::represent fails with; unsupported (no encoder), device_lost.
+  Result<TextVector> represent(std::string_view text);
+  Result<TextVector> represent(std::span<const model::Token> tokens);
   bool is_idle() const { return !texts_ || texts_->is_idle(); }
   const TextEngine* texts() const { return texts_.get(); }  // null: the model reads rows
   // Makes a step with all texts.
@@ -72,6 +78,7 @@ class ServedModel {
     std::shared_ptr<const tokenizer::Tokenizer> tokenizer;  // null: the model reads rows
     std::vector<model::Token> ends;                         // behind which a text is over
     std::shared_ptr<const ChatForm> chat;
+    checkpoint::Pooling pooling = checkpoint::Pooling::mean;
   };
   static Result<Description> describe(checkpoint::WeightImage image);
   // `image`: the weights, in host memory; kept where that is the device's.
@@ -82,6 +89,8 @@ class ServedModel {
   Result<void> probe();
   Result<void> open_texts();
   Result<GenerateAnswer> tell_classes(const GenerateRequest& request, Time deadline);
+  template <class Represent>
+  Result<TextVector> represented(Represent represent);
   Result<std::size_t> class_of(std::span<const float> features);
 
   compute::DeviceUse use_;
@@ -89,8 +98,9 @@ class ServedModel {
   Description is_;            // shared with what it moved from
   tensor::Buffer weights_{};  // in the device's memory
   std::unique_ptr<model::Program> program_;
-  std::size_t features_ = 0;           // of a row; 0: the model reads texts
-  std::unique_ptr<TextEngine> texts_;  // null: the model reads rows
+  std::size_t features_ = 0;              // of a row; 0: the model reads texts
+  std::unique_ptr<TextEngine> texts_;     // null: the model reads rows, or
+  std::unique_ptr<TextEncoder> encoder_;  // represents texts
 };
 
 }  // namespace gpunode::inference

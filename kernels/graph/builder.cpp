@@ -388,6 +388,13 @@ ValueId Builder::predicting(ValueId x) {
               {tensor::Shape{1, options_.decoding.chosen, last_extent(shape(x))}}, true)[0];
 }
 
+void Builder::represent(ValueId x) {
+  if (graph_.represented != kNone) refuse("the model's forward pass calls represent() twice");
+  if (shape(x).rank() != 3) refuse("represent: its operand is no (B, T, C)");
+  if (!bad_operand_.empty()) refuse("represent: " + std::exchange(bad_operand_, {}));
+  graph_.represented = x;
+}
+
 void Builder::predict(ValueId logits, ValueId targets) {
   if (graph_.logits != kNone) refuse("the model's forward pass calls predict() twice");
   graph_.logits = logits;

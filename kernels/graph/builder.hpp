@@ -125,6 +125,9 @@ class Builder {
   ValueId attention(ValueId qkv, const AttentionOptions& options);
   // x (B, T, C): all of it in training; in a decoding pass the chosen positions, (1, chosen, C)
   ValueId predicting(ValueId x);
+  // x (B, T, C): what the model makes of each position, for whoever asks for that alone: vectors that
+  // stand for a text.
+  void represent(ValueId x);
   // logits (..., V), targets, an input (-1: none for this row): ends the model. In a session the logits are
   // what it gives.
   void predict(ValueId logits, ValueId targets);

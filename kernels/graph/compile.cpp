@@ -24,9 +24,26 @@ void set_independent_rows(Graph& graph) {
       node.attributes.independent_rows = true;
 }
 
+// Leaves out what comes behind it.
+void keep_representation(Graph& graph) {
+  std::vector<bool> needed(graph.values.size());
+  needed[graph.represented] = true;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node)
+    if (std::ranges::any_of(node->out, [&](ValueId id) { return id != kNone && needed[id]; }))
+      for (const ValueId id : node->in)
+        if (id != kNone) needed[id] = true;
+  std::erase_if(graph.nodes, [&](const Node& node) {
+    return std::ranges::none_of(node.out, [&](ValueId id) { return id != kNone && needed[id]; });
+  });
+  graph.logits = graph.represented;
+  graph.losses = kNone;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Executable>> compile(Graph graph, Purpose purpose, Passes passes) {
+  choose_formats(graph, passes.weights);
+  if (purpose == Purpose::represent) keep_representation(graph);
   if (purpose == Purpose::train) {
     if (auto done = differentiate(graph); !done) return done.error();
   } else {
@@ -37,7 +54,7 @@ Result<std::shared_ptr<const Executable>> compile(Graph graph, Purpose purpose, 
   set_precision(graph, passes.precision);
   if (passes.independent_rows) set_independent_rows(graph);
   arrange_stages(graph);
-  keep_weights(graph, passes.weights);
+  place_weights(graph, passes.weights);
   return std::make_shared<const Executable>(std::move(graph));
 }
 

@@ -8,8 +8,9 @@
 namespace gpunode::graph {
 
 enum class Purpose : std::uint8_t {
-  train,   // with the gradient of the loss by every parameter, in stages
-  forward  // losses or logits alone, in one stage
+  train,     // with the gradient of the loss by every parameter, in stages
+  forward,   // losses or logits alone, in one stage
+  represent  // what is represented alone, in the place of logits; the graph has it
 };
 
 struct Passes {

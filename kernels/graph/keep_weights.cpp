@@ -28,20 +28,24 @@ std::vector<bool> packable(const Graph& graph, ops::WeightFormat format) {
 
 }  // namespace
 
-void keep_weights(Graph& graph, ops::WeightFormat format) {
+void choose_formats(Graph& graph, ops::WeightFormat format) {
+  if (format == ops::WeightFormat::fp32) return;
+  const std::vector<bool> may = packable(graph, format);
+  for (const ValueId id : graph.parameters)
+    if (may[id]) graph[id].format = format;
+}
+
+void place_weights(Graph& graph, ops::WeightFormat format) {
   if (format == ops::WeightFormat::fp32) return;
   constexpr std::size_t kWord = 4, kAlignment = 64;
-  const std::vector<bool> may = packable(graph, format);
   std::size_t bytes = 0;
   for (const ValueId id : graph.parameters) {
-    Value& value = graph[id];
-    if (may[id]) value.format = format;
-    value.first = bytes / kWord;
-    bytes += (value.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+    graph[id].first = bytes / kWord;
+    bytes += (graph[id].bytes() + kAlignment - 1) / kAlignment * kAlignment;
   }
   graph.parameter_count = bytes / kWord;
   for (Node& node : graph.nodes)
-    if (is_linear(node) && may[node.in[1]]) {
+    if (is_linear(node) && graph[node.in[1]].format != ops::WeightFormat::fp32) {
       node.attributes.independent_rows = true;
       node.attributes.precision = Precision::fp32;
     }

@@ -5,6 +5,7 @@
 
 #include "kernels/model/registry.hpp"
 #include "kernels/model/text_model.hpp"
+#include "kernels/ops/cross_entropy.hpp"
 #include "runtime/base/rng.hpp"
 
 namespace gpunode::model {
@@ -71,6 +72,7 @@ void Bert::forward(Builder& g) const {
     y = gelu(linear(g, {"expand", F, C, kDeviation}, x));
     x = norm("norm2", g.add(x, linear(g, {"reduce", C, F, kDeviation}, y)));
   }
+  g.represent(x);
   g.scope("head.");
   g.pause();
   x = norm("norm", gelu(linear(g, {"transform", C, C, kDeviation}, x)));
@@ -119,6 +121,18 @@ Result<void> Bert::read(const Sample& sample, std::span<const InputPart> inputs)
     targets[at] = shown ? token : -1;
     if (shown) tokens[at] = *shown;
   }
+  return {};
+}
+
+Result<void> Bert::read_text(std::span<const Token> text, std::span<const InputPart> inputs) const {
+  std::ranges::copy(text, inputs[0].tokens().begin());
+  std::int32_t segment = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    inputs[1].tokens()[at] = segment;
+    if (text[at] == config_.separator && segment + 1 < config_.segments) ++segment;
+  }
+  inputs[2].tokens()[0] = static_cast<std::int32_t>(text.size());
+  std::ranges::fill(inputs[3].tokens(), ops::kNoTarget);
   return {};
 }
 

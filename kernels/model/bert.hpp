@@ -47,6 +47,8 @@ class Bert final : public GraphModel {
   // by mask_seed, the sample's number and the position alone; of these 80 % are hidden, 10 % become
   // any token, 10 % stay. They are the targets; other positions have the target -1, and no loss.
   Result<void> read(const Sample& sample, std::span<const InputPart> inputs) const override;
+  Result<void> read_text(std::span<const Token> text,
+                         std::span<const InputPart> inputs) const override;
 
  private:
   explicit Bert(BertConfig config) : config_(config) {}

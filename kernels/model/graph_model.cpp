@@ -67,11 +67,17 @@ Result<void> GraphModel::prepare() {
     parameters_.push_back(std::move(spec));
     initials_.push_back(one.initial);
   }
+  if (graph.represented != graph::kNone)
+    representation_ = static_cast<std::size_t>(graph[graph.represented].shape[2]);
   parameter_count_ = graph.parameter_count;
   constant_bytes_ = graph.constant_count * sizeof(float);
   stages_ = graph.made_final;
   forward_stages_ = graph.read_first;
   return {};
+}
+
+Result<void> GraphModel::read_text(std::span<const Token>, std::span<const InputPart>) const {
+  return {ErrorCode::unsupported, name() + " does not represent texts"};
 }
 
 void GraphModel::initialise(std::uint64_t seed, std::span<float> parameters) const {

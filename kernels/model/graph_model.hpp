@@ -32,6 +32,10 @@ class GraphModel : public Model {
   virtual std::int64_t context() const = 0;
   // Fills the inputs from one sample of sample_bytes(). Fails with: invalid_argument.
   virtual Result<void> read(const Sample& sample, std::span<const InputPart> inputs) const = 0;
+  // The same from a text of as many tokens as the inputs have positions, each in the vocabulary, of a
+  // model that represents texts (graph::Builder::represent). Fails with: invalid_argument.
+  virtual Result<void> read_text(std::span<const Token> text,
+                                 std::span<const InputPart> inputs) const;
   // Whether the model continues texts: its forward pass takes tokens alone and predicts the next.
   virtual bool generates() const { return true; }
 
@@ -48,6 +52,7 @@ class GraphModel : public Model {
   }
   Precision precision() const final { return precision_; }
   double slice_flops(std::size_t samples_per_slice) const final;
+  std::size_t representation() const final { return representation_; }
   Result<WeightLayout> weight_layout(ops::WeightFormat format) const final;
   Result<std::unique_ptr<Program>> program(ops::Backend& backend, int workers) const final;
 
@@ -59,7 +64,7 @@ class GraphModel : public Model {
  private:
   std::vector<ParameterSpec> parameters_;
   std::vector<graph::Initial> initials_;  // by parameter
-  std::size_t parameter_count_ = 0, constant_bytes_ = 0;
+  std::size_t parameter_count_ = 0, constant_bytes_ = 0, representation_ = 0;
   std::vector<ElementRange> stages_, forward_stages_;
   Precision precision_ = Precision::fp32;
 };

@@ -1,6 +1,7 @@
 #include "kernels/model/model.hpp"
 
 #include "kernels/model/decoder.hpp"
+#include "kernels/model/encoder.hpp"
 #include "kernels/model/weight_layout.hpp"
 
 namespace gpunode::model {
@@ -38,6 +39,10 @@ Result<void> Program::scores(int, const Sample&, std::span<float>) {
 
 Result<std::unique_ptr<Decoder>> Program::decoder(const DecoderOptions&) {
   return std::unique_ptr<Decoder>();
+}
+
+Result<std::unique_ptr<Encoder>> Program::encoder() {
+  return {ErrorCode::unsupported, "the model does not represent texts"};
 }
 
 Result<void> Program::load_part(std::span<const float>, ElementRange) {

@@ -36,6 +36,7 @@ namespace gpunode::model {
 
 class Decoder;
 struct DecoderOptions;
+class Encoder;
 struct WeightLayout;
 
 // Key/value settings of a model, as they stand in a job file and in a checkpoint's manifest.
@@ -170,6 +171,9 @@ class Program {
   // Many texts at once (decoder.hpp), with the weights loaded now, as above. Null (as here): there is
   // one session for each. Fails with: what session() fails with.
   virtual Result<std::unique_ptr<Decoder>> decoder(const DecoderOptions& options);
+  // Texts as vectors (encoder.hpp), with the weights loaded now, as above. Fails with: out_of_memory;
+  // unsupported, as here, for models that do not represent texts.
+  virtual Result<std::unique_ptr<Encoder>> encoder();
 };
 
 class Model {
@@ -215,6 +219,8 @@ class Model {
   virtual Result<void> use_precision(Precision precision);
   virtual Precision precision() const { return Precision::fp32; }
 
+  // Numbers by which it represents a token of a text (Program::encoder); 0: it does not.
+  virtual std::size_t representation() const { return 0; }
   // Where the weights lie for Program::load_image. Fails with: unsupported, as here for all but fp32.
   virtual Result<WeightLayout> weight_layout(ops::WeightFormat format) const;
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "kernels/model/decoder.hpp"
+#include "kernels/model/encoder.hpp"
 #include "runtime/base/thrown_error.hpp"
 
 namespace gpunode::model {
@@ -122,6 +123,11 @@ Result<std::unique_ptr<Decoder>> make_decoder(const Model& model, Program& progr
   auto own = guarded("Program::decoder", [&] { return program.decoder(options); });
   if (!own || *own) return own;
   return sessions_as_decoder(program, model.vocabulary(), options);
+}
+
+Result<std::unique_ptr<Encoder>> make_encoder(Program& program) {
+  return guarded("Program::encoder",
+                 [&] { return present(program.encoder(), "Program::encoder"); });
 }
 
 namespace {

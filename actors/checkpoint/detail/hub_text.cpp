@@ -14,6 +14,7 @@ constexpr const char* kGeneration = "generation_config.json";
 constexpr const char* kTokenizer = "tokenizer.json";
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 constexpr const char* kChatTemplate = "chat_template.jinja";
+constexpr const char* kPooling = "1_Pooling/config.json";
 
 // The token behind which a text is over, or a list of them.
 std::vector<model::Token> end_tokens(const json& config) {
@@ -47,6 +48,21 @@ std::string chat_template(const json& config) {
         one.value("template", json()).is_string())
       return one["template"].get<std::string>();
   return {};
+}
+
+// Which words of a text stand for it, in a folder of sentence-transformers.
+Result<Pooling> read_pooling(const storage::FileSystem& files, const Path& folder) {
+  if (!files.exists(folder / kPooling)) return Pooling::mean;
+  const auto config = read_json(files, folder / kPooling);
+  if (!config) return config.error();
+  for (const auto& [key, value] : config->items()) {
+    if (!key.starts_with("pooling_mode") || value == false) continue;
+    if (key == "pooling_mode_mean_tokens" || value == "mean") return Pooling::mean;
+    if (key == "pooling_mode_cls_token" || value == "cls") return Pooling::first;
+    return Error{ErrorCode::unsupported, (folder / kPooling).string() + ": " + key +
+                                             " is not known here: mean_tokens and cls_token are"};
+  }
+  return Pooling::mean;
 }
 
 Result<std::string> read_text(const storage::FileSystem& files, const Path& path,
@@ -89,6 +105,9 @@ Result<TextForm> read_text_form(const storage::FileSystem& files, const Path& fo
     if (!generation) return generation.error();
     if (auto ends = end_tokens(*generation); !ends.empty()) form.ends = std::move(ends);
   }
+  const auto pooling = read_pooling(files, folder);
+  if (!pooling) return pooling.error();
+  form.pooling = *pooling;
   if (auto read = read_chat_form(files, folder, form); !read) return read.error();
   if (!files.exists(folder / kTokenizer)) return form;
   auto tokenizer = read_text(files, folder / kTokenizer, kLongestTokenizerBytes);
@@ -98,7 +117,10 @@ Result<TextForm> read_text_form(const storage::FileSystem& files, const Path& fo
 }
 
 Result<void> copy_texts(storage::FileSystem& files, const Path& from, const Path& to) {
-  for (const char* name : {kConfig, kGeneration, kTokenizer, kTokenizerConfig, kChatTemplate}) {
+  if (files.exists(from / kPooling))
+    if (auto done = files.create_folder((to / kPooling).parent_path()); !done) return done;
+  for (const char* name :
+       {kPooling, kConfig, kGeneration, kTokenizer, kTokenizerConfig, kChatTemplate}) {
     if (!files.exists(from / name)) continue;
     const auto text = files.read(from / name, kLongestTokenizerBytes);
     if (!text) return text.error();

@@ -36,6 +36,7 @@ class GraphProgram final : public Program {
   Result<void> scores(int worker, const Sample& sample, std::span<float> out) override;
   Result<std::unique_ptr<Session>> session() override;
   Result<std::unique_ptr<Decoder>> decoder(const DecoderOptions& options) override;
+  Result<std::unique_ptr<Encoder>> encoder() override;
 
   const GraphModel& model() const { return model_; }
   ops::Backend& backend() { return backend_; }
