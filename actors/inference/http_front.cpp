@@ -8,7 +8,7 @@ namespace gpunode::inference {
 namespace {
 
 constexpr std::size_t kHeadBytes = 32 << 10;
-constexpr std::size_t kLongestRequestBytes = 1 << 20;  // the mesh takes no longer one
+constexpr std::size_t kLongestRequestBytes = 4 << 20;  // tensors; texts are shorter
 // Threads that no model is waited for on.
 constexpr std::size_t kThreadsBeside = 8;
 
@@ -27,8 +27,10 @@ http::Answer tell_metrics(const Asked& asked) {
           .body = asked.front.options.metrics()};
 }
 
+constexpr std::string_view kKserve = "/v2";
+
 struct Route {
-  const char* path;  // one with a '*' at its end names something there
+  const char* path;  // one with a '*' names something there
   const char* method;
   http::Answer (*answer)(const Asked& asked);
   ApiRights right = 0;  // 0: anybody may
@@ -38,13 +40,24 @@ constexpr Route kRoutes[] = {
     {"/v1/chat/completions", "POST", complete_chat, kMayInfer},
     {"/v1/models", "GET", list_models, kMayList},
     {"/v1/models/*", "GET", tell_model, kMayList},
+    {"/v2", "GET", kserve_server, kMayList},
+    {"/v2/health/live", "GET", kserve_live},
+    {"/v2/health/ready", "GET", kserve_ready},
+    {"/v2/repository/index", "POST", kserve_index, kMayList},
+    {"/v2/models/*/infer", "POST", kserve_infer, kMayInfer},
+    {"/v2/models/*/ready", "GET", kserve_model_ready, kMayList},
+    {"/v2/models/*/stats", "GET", kserve_statistics, kMayList},
+    {"/v2/models/*", "GET", kserve_model, kMayList},
     {"/metrics", "GET", tell_metrics, kMayMetrics},
     {"/health", "GET", [](const Asked&) { return http::Answer{.body = "ok\n"}; }},
 };
 
 bool leads_to(const Route& route, std::string_view path) {
   const std::string_view own = route.path;
-  return own.ends_with('*') ? path.starts_with(own.substr(0, own.size() - 1)) : path == own;
+  const std::size_t star = own.find('*');
+  if (star == std::string_view::npos) return path == own;
+  return path.size() > own.size() - 1 && path.starts_with(own.substr(0, star)) &&
+         path.ends_with(own.substr(star + 1));
 }
 
 const Route* route_of(const HttpFrontOptions& options, std::string_view path) {
@@ -61,12 +74,20 @@ http::Answer no_such_path(const HttpFrontOptions& options, const http::Request& 
   std::string known;
   for (const Route& route : kRoutes)
     if (route_of(options, route.path)) known += std::string(known.empty() ? "" : ", ") + route.path;
-  return refusal({ErrorCode::not_found, "nothing is at " + asked.path + "; there are " + known});
+  return refusal_at(asked.path,
+                    {ErrorCode::not_found, "nothing is at " + asked.path + "; there are " + known});
 }
 
 http::Answer with_status(http::Answer answer, int status) {
   answer.status = status;
   return answer;
+}
+
+// Pages can send others unasked. Clients of KServe's protocol name none, or that of bytes.
+bool is_known_type(const Route& route, std::string_view type) {
+  const bool is_kserve = std::string_view(route.path).starts_with(kKserve);
+  return type.starts_with(kJsonType) ||
+         (is_kserve && (type.empty() || type.starts_with("application/octet-stream")));
 }
 
 // What is wrong with the request whatever its body is; who asks, where nothing is.
@@ -75,25 +96,28 @@ std::optional<http::Answer> look(const FrontParts& front, const http::Request& a
   const Route* route = route_of(front.options, asked.path);
   if (route && route->right == 0 && reads(asked)) return {};
   if (!front.gate.wants_keys() && is_of_a_page(asked))
-    return refusal({ErrorCode::permission_denied,
-                    "pages of other sites are not answered: ask from a program on this machine, by "
-                    "127.0.0.1"});
+    return refusal_at(
+        asked.path,
+        {ErrorCode::permission_denied,
+         "pages of other sites are not answered: ask from a program on this machine, by "
+         "127.0.0.1"});
   auto admitted = front.gate.admit(asked);
-  if (!admitted) return refusal(admitted.error());
+  if (!admitted) return refusal_at(asked.path, admitted.error());
   caller = *std::move(admitted);
   if (!route) return no_such_path(front.options, asked);
   if ((reads(asked) ? "GET" : asked.method) != route->method) {
-    http::Answer wrong =
-        with_status(refusal({ErrorCode::invalid_argument,
-                             asked.path + " is asked by " + route->method + " only"}),
-                    405);
+    http::Answer wrong = with_status(
+        refusal_at(asked.path, {ErrorCode::invalid_argument,
+                                asked.path + " is asked by " + route->method + " only"}),
+        405);
     wrong.headers.emplace_back("Allow", route->method);
     return wrong;
   }
-  if (auto may = caller.may(route->right); !may) return refusal(may.error());
-  if (!reads(asked) && !asked.header("content-type").starts_with(kJsonType))
-    return with_status(
-        refusal({ErrorCode::invalid_argument, "the Content-Type must be application/json"}), 415);
+  if (auto may = caller.may(route->right); !may) return refusal_at(asked.path, may.error());
+  if (!reads(asked) && !is_known_type(*route, asked.header("content-type")))
+    return with_status(refusal_at(asked.path, {ErrorCode::invalid_argument,
+                                               "the Content-Type must be application/json"}),
+                       415);
   return {};
 }
 
@@ -109,9 +133,10 @@ struct Origins {
   std::optional<http::Answer> refuse(const http::Request& asked) const {
     const std::string_view origin = asked.header("origin");
     if (origin.empty() || allows(origin)) return {};
-    return refusal({ErrorCode::permission_denied,
-                    "pages of other sites are not answered, and " + std::string(origin) +
-                        " is none of those that may ask (--cors-origin)"});
+    return refusal_at(asked.path,
+                      {ErrorCode::permission_denied,
+                       "pages of other sites are not answered, and " + std::string(origin) +
+                           " is none of those that may ask (--cors-origin)"});
   }
   static bool is_preflight(const http::Request& asked) {
     return asked.method == "OPTIONS" && !asked.header("origin").empty() &&
@@ -185,7 +210,7 @@ class Front {
                            : status == 503 ? ErrorCode::unavailable
                            : status == 500 ? ErrorCode::internal
                                            : ErrorCode::invalid_argument;
-    return finished(asked, with_status(refusal({code, why}), status));
+    return finished(asked, with_status(refusal_at(asked.path, {code, why}), status));
   }
 
  private:
@@ -211,6 +236,15 @@ class Front {
 };
 
 }  // namespace
+
+http::Answer refusal_at(std::string_view path, const Error& error,
+                        std::chrono::seconds retry_after) {
+  http::Answer answer = refusal(error, "", retry_after);
+  if (!path.starts_with(kKserve)) return answer;
+  answer.status = kserve::status_of(error);
+  answer.body = kserve::error_body(error);
+  return answer;
+}
 
 Result<std::unique_ptr<http::Server>> open_http_front(HttpFrontOptions options) {
   if (auto good = check_origins(options); !good) return good.error();

@@ -1,10 +1,13 @@
-// Inference over HTTP, for clients that know OpenAI's API: completions of texts and of chats, whole or
-// streamed, and the models that the cluster serves. Any node answers for any model. Who may ask says a
+// Inference over HTTP, for clients that know OpenAI's API (completions of texts and of chats, whole or
+// streamed) or KServe's (tensors), and the models that the cluster serves. Any node answers for any model. Who may ask says a
 // key (key_ring.hpp); without one it is for loopback, where pages of a browser are kept out by their Host,
 // Origin and content type. Each request that is answered has a thread of the server's, which waits while
 // the model works; a few threads are left to what needs no model. Any thread may own it.
 //
-//   GET  /v1/models, /v1/models/NAME    POST /v1/completions, /v1/chat/completions    GET /health, /metrics
+//   OpenAI  GET /v1/models, /v1/models/NAME   POST /v1/completions, /v1/chat/completions
+//   KServe  GET /v2, /v2/health/live, /v2/health/ready, /v2/models/NAME[/ready|/stats]
+//           POST /v2/models/NAME/infer, /v2/repository/index
+//   GET /health, /metrics
 #pragma once
 
 #include <functional>
@@ -22,10 +25,13 @@ namespace gpunode::inference {
 
 struct HttpFrontOptions {
   HostPort listen;  // digits
-  // Both from any thread; may not wait.
+  // From any thread; may not wait.
   std::function<void(GenerateText)> generate;
+  std::function<void(InferOrder)> infer = {};
   std::function<std::vector<std::string>()> models;  // that are served anywhere, each once
   std::function<std::string()> metrics = {};         // the node's figures; empty: none are shown
+  // Whether the models of this node get on, and are all loaded; empty: they are.
+  std::function<bool()> is_live = {}, is_ready = {};
   const Clock* clock = nullptr;
   telemetry::Registry* registry = nullptr;  // where requests are counted; null: nowhere
   std::shared_ptr<KeyRing> keys = {};       // null: anybody may ask

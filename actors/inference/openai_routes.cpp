@@ -11,6 +11,11 @@
 
 namespace gpunode::inference {
 
+std::uint64_t random_seed() {
+  thread_local std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
 http::Answer refusal(const Error& error, const std::string& field,
                      std::chrono::seconds retry_after) {
   http::Answer answer{.status = openai::status_of(error),
@@ -29,19 +34,15 @@ using openai::CompletionRequest;
 
 // So often who waits for a model looks whether its client is still there.
 constexpr auto kLookForClient = std::chrono::milliseconds(100);
+constexpr std::size_t kLongestTextBytes = 1 << 20;  // the mesh takes no longer one
 // Tokens that a text takes which names no bound, until it is known.
 constexpr std::uint64_t kUnboundTokens = 256;
-
-std::uint64_t random_number() {
-  thread_local std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
-}
 
 std::string random_id(bool is_chat) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string id = is_chat ? "chatcmpl-" : "cmpl-";
   for (int word = 0; word < 2; ++word)
-    for (std::uint64_t left = random_number(), i = 0; i < 12; ++i, left >>= 4)
+    for (std::uint64_t left = random_seed(), i = 0; i < 12; ++i, left >>= 4)
       id += kDigits[left & 15];
   return id;
 }
@@ -235,7 +236,14 @@ template <ReadRequest* read>
 http::Answer complete(const Asked& asked) {
   const HttpFrontOptions& options = asked.front.options;
   std::string wrong_field;
-  auto request = read(asked.request.body, random_number(), &wrong_field);
+  if (asked.request.body.size() > kLongestTextBytes) {
+    http::Answer long_one = refusal({ErrorCode::invalid_argument,
+                                     "the request's body has more than " +
+                                         std::to_string(kLongestTextBytes) + " bytes: shorten it"});
+    long_one.status = 413;
+    return long_one;
+  }
+  auto request = read(asked.request.body, random_seed(), &wrong_field);
   if (!request) return refusal(request.error(), wrong_field);
   if (const auto may = asked.caller.may_use(request->model); !may)
     return refusal(may.error(), "model");

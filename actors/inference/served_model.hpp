@@ -51,6 +51,11 @@ class ServedModel {
   // after a header if there is one. The order is answered as TextEngine answers it; also by:
   // device_lost; invalid_argument (a line that is no row, or no row at all).
   void begin(TextOrder order);
+  // Of one that reads rows (row_answers.cpp): how many numbers each has, 0 of one that reads texts; how
+  // many classes are told; and a row's scores. Fails with: device_lost, internal.
+  std::size_t row_features() const { return features_; }
+  std::size_t row_classes() const { return is_.model->vocabulary(); }
+  Result<void> score_row(std::span<const float> features, std::span<float> scores);
   bool is_idle() const { return !texts_ || texts_->is_idle(); }
   const TextEngine* texts() const { return texts_.get(); }  // null: the model reads rows
   // Makes a step with all texts.

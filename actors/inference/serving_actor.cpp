@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "actors/inference/detail/infer_orders.hpp"
 #include "actors/inference/detail/model_actor.hpp"
 #include "actors/inference/detail/text_orders.hpp"
 #include "actors/json_answer.hpp"
@@ -124,7 +125,8 @@ void begin(Self* self, const std::string& name, Model chosen,
   Model& model = state.models[name] = std::move(chosen);
   model.device = *device;
   model.answer = std::move(answer);
-  model.actor = spawn_model(self->system(), caf::actor(self), name, *state.options.metrics);
+  model.actor = spawn_model(self->system(),
+                            {caf::actor(self), name, state.options.metrics, state.options.pulses});
   self->monitor(model.actor);
   load(self, name, model);
 }
@@ -364,6 +366,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
       [self](const GenerateText& order) {
         order_text(self->state.options, self->state.streams, order);
       },
+      [self](const InferOrder& order) { order_infer(self->state.options, order); },
       [self](const Loaded& loaded) { on_loaded(self, loaded); },
       [self](const Found& found) {
         serve_as(self, found.name, "", found.job, found.steps, found.answer);

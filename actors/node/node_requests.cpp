@@ -76,6 +76,16 @@ Result<void> RunningNode::open_http_front() {
     order.done = AnswerOnce<Result<inference::GenerateAnswer>>(std::move(order.done), stopping());
     send(&Children::serving, std::move(order));
   };
+  options.infer = [this](inference::InferOrder order) {
+    const auto may = may_ask(Asked::command, "generate", authority_.rights(entry_->identity.id()));
+    if (!may) return order.done(may.error());
+    order.done = AnswerOnce<Result<inference::InferMessage>>(std::move(order.done), stopping());
+    send(&Children::serving, std::move(order));
+  };
+  options.is_live = [this] {
+    return model_pulses_->are_live(parts_.clock->now(), config_.device_timeout);
+  };
+  options.is_ready = [this] { return model_pulses_->are_ready(); };
   options.models = [this] { return inference::served_models(*cluster_state_.read()); };
   auto front = inference::open_http_front(std::move(options));
   if (!front) return front.error().within("--http");

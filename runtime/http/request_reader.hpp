@@ -49,7 +49,7 @@ class RequestReader {
   const std::string& why() const { return why_; }
 
   Request take();
-  std::size_t held_bytes() const { return bytes_.size() + request_.body.size(); }
+  std::size_t buffered_bytes() const { return bytes_.size() + request_.body.size(); }
 
  private:
   Stage advance();

@@ -296,7 +296,7 @@ class SocketServer final : public Server {
   // What of its request is here, in the sum of all. False: that is too much.
   bool count(Connection& from) {
     std::lock_guard lock(mutex_);
-    const std::size_t bytes = from.reader().held_bytes();
+    const std::size_t bytes = from.reader().buffered_bytes();
     held_bytes_ = held_bytes_ - from.counted_bytes + bytes;
     from.counted_bytes = bytes;
     return held_bytes_ <= options_.bytes_under_way ||
@@ -318,7 +318,7 @@ class SocketServer final : public Server {
     (void)count(from);
     const bool written = write(from, answer_of(asked), goes_on);
     from.since = now();
-    from.until = from.since + options_.idle;
+    from.until = from.since + (from.reader().is_empty() ? options_.idle : options_.deadline);
     return written && goes_on;
   }
 

@@ -42,7 +42,8 @@ std::vector<Flag> node_flags(std::vector<Flag> first) {
        "answer GET /metrics there for Prometheus; loopback alone, port 0 takes a free one; 'none' "
        "ends what an earlier start was told (default: not at all)"},
       {"--http", "HOST:PORT",
-       "answer OpenAI's completions there for every model that the cluster serves; beyond loopback "
+       "answer OpenAI's completions and KServe's protocol there for every model that the cluster "
+       "serves; beyond loopback "
        "it "
        "wants keys (`http-key create`) and TLS; port 0 takes a free one; 'none' ends what an "
        "earlier "

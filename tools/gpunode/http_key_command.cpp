@@ -38,7 +38,10 @@ struct KeyFile {
     const storage::Path state = invocation.state();
     path = state / KeyRing::kFile;
     if (to_change) {
-      if (const auto made = storage::StateDirectory::make(files, state); !made) return made.error();
+      // Before the first `up` there is none; one that is in use is there.
+      if (const auto made = storage::StateDirectory::open(files, state);
+          !made && made.error().code != ErrorCode::wrong_state)
+        return made.error();
       auto held = files.lock(state / "http_keys.lock");
       if (!held) return held.error();
       lock = *std::move(held);

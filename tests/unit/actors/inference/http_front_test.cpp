@@ -28,6 +28,8 @@ class HttpFront : public ::testing::Test {
     front_.reset();
     options.listen = {"127.0.0.1", 0};
     options.generate = [this](GenerateText order) { model_(std::move(order)); };
+    options.infer = [this](const InferOrder& order) { infer_(order); };
+    options.is_live = [this] { return live_; };
     options.models = [] { return std::vector<std::string>{"small"}; };
     options.clock = &clock_;
     options.metrics = [] { return "figures 1\n"; };
@@ -59,6 +61,15 @@ class HttpFront : public ::testing::Test {
   std::function<void(GenerateText)> model_ = [](const GenerateText& order) {
     order.done(text(order.request.prompt + " upon"));
   };
+  // A model of rows that knows one class.
+  std::function<void(const InferOrder&)> infer_ = [](const InferOrder& order) {
+    if (std::holds_alternative<InferDescribe>(order.request))
+      return order.done(InferMessage(InferDescription{
+          "gpunode_classifier", {{"features", TensorKind::fp32, {-1, 2}}}, {}, "", 0}));
+    order.done(
+        InferMessage(InferAnswer{{{"class", TensorKind::int64, {1}, Bytes(8)}}, "digest", 1, 0.5}));
+  };
+  bool live_ = true;
   std::unique_ptr<http::Server> front_;
 };
 
@@ -136,15 +147,16 @@ TEST_F(HttpFront, ListsModels) {
 }
 
 TEST_F(HttpFront, SaysWhatThereIsAndHowItIsAsked) {
-  EXPECT_THAT(ask("GET /v2/models HTTP/1.1\r\n"), HasSubstr("/v1/completions"));
+  EXPECT_THAT(ask("GET /v3/models HTTP/1.1\r\n"), HasSubstr("/v1/completions"));
   const std::string wrong = ask("GET /v1/completions HTTP/1.1\r\n");
   EXPECT_THAT(wrong, HasSubstr(" 405 "));
   EXPECT_THAT(wrong, HasSubstr("Allow: POST"));
 }
 
 TEST_F(HttpFront, RefusesByItselfAsOpenAisClientsReadIt) {
-  const std::string answer = ask("POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\n",
-                                 std::string((1 << 20) + 1, 'x'));
+  const std::string answer =
+      ask("POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\n",
+          std::string((1 << 20) + 1, 'x'));
   EXPECT_THAT(answer, HasSubstr("HTTP/1.1 413 "));
   EXPECT_THAT(answer, HasSubstr(R"({"error":{"code":"invalid_argument")"));
 }
@@ -169,6 +181,49 @@ TEST_F(HttpFront, RefusesMoreThanMayBeUnderWayAndAnswersTheRest) {
   EXPECT_THAT(hear(socket), HasSubstr("at last"));
 }
 
+TEST_F(HttpFront, AnswersKServesProtocol) {
+  EXPECT_THAT(ask("GET /v2 HTTP/1.1\r\n"), HasSubstr("binary_tensor_data"));
+  EXPECT_THAT(ask("GET /v2/models/small HTTP/1.1\r\n"), HasSubstr("[-1,2]"));
+  EXPECT_THAT(ask("GET /v2/models/small/versions/1/ready HTTP/1.1\r\n"), HasSubstr(" 200 "));
+  EXPECT_THAT(ask("POST /v2/repository/index HTTP/1.1\r\n"), HasSubstr(R"("state":"READY")"));
+  const std::string body =
+      R"({"id": "7", "inputs": [{"name": "features", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]})";
+  for (const char* path : {"/v2/models/small/infer", "/v2/models/small/versions/1/infer"})
+    EXPECT_THAT(ask("POST " + std::string(path) + " HTTP/1.1\r\n", body),
+                HasSubstr(R"({"id":"7","model_name":"small")"));
+  EXPECT_THAT(ask("GET /v2/models/small/stats HTTP/1.1\r\n"), HasSubstr(R"("execution_count":2)"));
+  const std::string text =
+      R"({"inputs": [{"name": "text_input", "datatype": "BYTES", "shape": [1], "data": ["Once"]}]})";
+  EXPECT_THAT(ask("POST /v2/models/small/infer HTTP/1.1\r\n", text), HasSubstr(R"(["Once upon"])"));
+}
+
+TEST_F(HttpFront, RefusesInKServesForm) {
+  for (const auto& [head, status] : {std::pair("GET /v2/models/none", " 404 "),
+                                     {"GET /v2/models/none/ready", " 404 "},
+                                     {"GET /v2/models/small/versions/2", " 404 "},
+                                     {"GET /v2/models/small/infer", " 405 "},
+                                     {"POST /v2/models/small/infer", " 400 "}}) {
+    const std::string answer = ask(std::string(head) + " HTTP/1.1\r\n");
+    EXPECT_THAT(answer, HasSubstr(status));
+    EXPECT_THAT(answer, HasSubstr(R"({"error":")"));
+  }
+  EXPECT_THAT(ask("POST /v2/models/small/infer HTTP/1.1\r\nContent-Type: text/plain\r\n", "{}"),
+              HasSubstr(" 415 "));
+  EXPECT_THAT(ask("POST /v2/models/small/infer HTTP/1.1\r\n"
+                  "Inference-Header-Content-Length: x\r\n",
+                  "{}"),
+              HasSubstr("Inference-Header-Content-Length is no number"));
+}
+
+TEST_F(HttpFront, HealthIsWhatItSays) {
+  EXPECT_THAT(ask("GET /v2/health/live HTTP/1.1\r\n"), HasSubstr(" 200 "));
+  EXPECT_THAT(ask("GET /v2/health/ready HTTP/1.1\r\n"), HasSubstr(" 200 "));
+  live_ = false;
+  EXPECT_THAT(ask("GET /v2/health/live HTTP/1.1\r\n"), HasSubstr(" 503 "));
+  infer_ = [](const InferOrder& order) { order.done(Error{ErrorCode::timeout, "no answer"}); };
+  EXPECT_THAT(ask("GET /v2/models/small/ready HTTP/1.1\r\n"), HasSubstr(" 503 "));
+}
+
 // With keys, and pages that may ask.
 class GuardedFront : public HttpFront {
  protected:
@@ -181,8 +236,8 @@ class GuardedFront : public HttpFront {
     const std::string written = keys_.text();
     EXPECT_TRUE(files_.write_atomic(folder_.path() / KeyRing::kFile, {as_bytes(written)}));
     HttpFrontOptions options;
-    options.keys = ring_ = std::make_shared<KeyRing>(files_, folder_.path() / KeyRing::kFile,
-                                                     clock_, true);
+    options.keys = ring_ =
+        std::make_shared<KeyRing>(files_, folder_.path() / KeyRing::kFile, clock_, true);
     options.origins = {"https://app.example"};
     open(options);
     return "Authorization: Bearer " + secret + "\r\n";
@@ -224,6 +279,18 @@ TEST_F(GuardedFront, AnswersByTheRightsAndModelsOfAKey) {
   const std::string watches = key({.id = {}, .name = {}, .may = kMayMetrics});
   EXPECT_THAT(ask("GET /metrics HTTP/1.1\r\n" + watches), HasSubstr("figures 1"));
   EXPECT_THAT(ask("GET /v1/models HTTP/1.1\r\n" + watches), HasSubstr(" 403 "));
+}
+
+TEST_F(GuardedFront, KServesProtocolWantsKeysTooButForItsHealth) {
+  const std::string other = key({.id = {}, .name = {}, .models = {"other"}});
+  EXPECT_THAT(ask("GET /v2/health/live HTTP/1.1\r\n"), HasSubstr(" 200 "));
+  for (const char* path : {"/v2", "/v2/models/small", "/v2/models/small/ready"}) {
+    const std::string refused = ask("GET " + std::string(path) + " HTTP/1.1\r\n");
+    EXPECT_THAT(refused, HasSubstr(" 401 "));
+    EXPECT_THAT(refused, HasSubstr(R"({"error":")"));
+  }
+  EXPECT_THAT(ask("GET /v2/models/small HTTP/1.1\r\n" + other), HasSubstr(" 404 "));
+  EXPECT_THAT(ask("POST /v2/repository/index HTTP/1.1\r\n" + other), Not(HasSubstr("small")));
 }
 
 TEST_F(GuardedFront, SaysWhenAKeyMayAskAgain) {
