@@ -100,7 +100,8 @@ class Client(unittest.TestCase):
             made = triton.InferInput("text_input", [1], "BYTES")
             made.set_data_from_numpy(numpy.array([b"1"], dtype=object), binary_data=binary)
             told = self.ask.infer("texts", [made], parameters={"max_tokens": 9, "seed": 3})
-            self.assertEqual(told.as_numpy("text_output")[0].decode(), said)
+            text = told.as_numpy("text_output")[0]  # of a model over bytes: not all are characters
+            self.assertEqual(text.decode(errors="ignore"), said.replace("\ufffd", ""))
 
     def test_is_refused_with_the_reason(self):
         for rows, word in ((POINTS[:, :1].copy(), "[-1, 2]"),
