@@ -13,7 +13,6 @@ pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(oniguruma REQUIRED IMPORTED_TARGET oniguruma)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
-pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
 
 # Debian's libraries are built without the thread sanitizer, which reports what they synchronise
 # and hand over as races.

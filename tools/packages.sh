@@ -17,7 +17,6 @@ packages=(
   # tokens of language models: Unicode, regular expressions
   libutf8proc-dev libonig-dev
   # metrics over HTTP
-  libcpp-httplib-dev
   # matrix products
   libdnnl-dev
   # tests

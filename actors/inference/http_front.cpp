@@ -1,239 +1,20 @@
 #include "actors/inference/http_front.hpp"
 
 #include <algorithm>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
-#include <random>
 
-#include "actors/inference/openai.hpp"
-#include "runtime/base/utf8.hpp"
+#include "actors/inference/http_routes.hpp"
 
 namespace gpunode::inference {
 namespace {
 
-using openai::AnswerHead;
-using openai::CompletionRequest;
+constexpr std::size_t kHeadBytes = 32 << 10;
+constexpr std::size_t kLongestRequestBytes = 4 << 20;  // tensors; texts are shorter
+// Threads that no model is waited for on.
+constexpr std::size_t kThreadsBeside = 8;
 
-constexpr const char* kJson = "application/json";
-// So often who waits for a model looks whether its client is still there.
-constexpr auto kLookForClient = std::chrono::milliseconds(100);
-constexpr std::size_t kLongestRequestBytes = 1 << 20;  // the mesh takes no longer one
-
-// `field`: of the request, that it is about.
-http::Answer refusal(const Error& error, const std::string& field = "") {
-  http::Answer answer{.status = openai::status_of(error),
-                      .content_type = kJson,
-                      .body = openai::error_body(error, field)};
-  if (answer.status == 429 || answer.status == 503) answer.headers = {{"Retry-After", "1"}};
-  return answer;
-}
-
-std::uint64_t random_number() {
-  thread_local std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
-}
-
-std::string random_id(bool is_chat) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string id = is_chat ? "chatcmpl-" : "cmpl-";
-  for (int word = 0; word < 2; ++word)
-    for (std::uint64_t left = random_number(), i = 0; i < 12; ++i, left >>= 4)
-      id += kDigits[left & 15];
-  return id;
-}
-
-// What comes of the choices of one request, from any threads, to the one that writes the answer.
-class Choices {
- public:
-  struct Event {
-    std::size_t choice = 0;
-    std::string piece;
-    std::optional<Result<GenerateAnswer>> end;
-  };
-
-  bool add(Event event) {
-    {
-      std::lock_guard lock(mutex_);
-      if (unwanted_) return false;
-      events_.push_back(std::move(event));
-    }
-    changed_.notify_one();
-    return true;
-  }
-  // One that was taken out too early.
-  void put_back(Event event) {
-    std::lock_guard lock(mutex_);
-    events_.push_front(std::move(event));
-  }
-  // Nothing, if nothing comes for a while.
-  std::optional<Event> next() {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, kLookForClient, [&] { return !events_.empty(); })) return {};
-    Event event = std::move(events_.front());
-    events_.pop_front();
-    return event;
-  }
-  // The client is gone.
-  void give_up() {
-    std::lock_guard lock(mutex_);
-    unwanted_ = true;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool unwanted_ = false;
-  std::deque<Event> events_;
-};
-
-// Has all choices generated.
-std::shared_ptr<Choices> begin(const HttpFrontOptions& options, const CompletionRequest& request) {
-  auto choices = std::make_shared<Choices>();
-  const auto timeout = std::chrono::duration_cast<std::chrono::milliseconds>(options.timeout);
-  for (std::size_t choice = 0; choice < request.texts.size(); ++choice) {
-    GenerateText order{.model = request.model, .request = request.texts[choice]};
-    order.request.timeout_ms = static_cast<std::uint32_t>(timeout.count());
-    order.on_piece = [choices, choice](std::string_view piece) {
-      return choices->add({choice, std::string(piece), {}});
-    };
-    order.done = [choices, choice](Result<GenerateAnswer> answer) {
-      choices->add({choice, {}, std::move(answer)});
-    };
-    options.generate(std::move(order));
-  }
-  return choices;
-}
-
-// Nobody reads it.
-http::Answer to_nobody(Choices& choices) {
-  choices.give_up();
-  return {.status = 499};
-}
-
-http::Answer answer_whole(const HttpFrontOptions& options, const http::Request& asked,
-                          const AnswerHead& head, const CompletionRequest& request) {
-  const auto choices = begin(options, request);
-  std::vector<GenerateAnswer> texts(request.texts.size());
-  for (std::size_t left = texts.size(); left > 0;) {
-    auto event = choices->next();
-    if (!asked.is_open()) return to_nobody(*choices);
-    if (!event || !event->end) continue;
-    if (!*event->end) return refusal(event->end->error());
-    texts[event->choice] = *std::move(*event->end);
-    --left;
-  }
-  return {.content_type = kJson, .body = openai::completion(head, request, texts)};
-}
-
-// As much of the text as has whole characters; the rest is held back for what comes next.
-std::string whole_characters(std::string& held, std::string_view piece) {
-  held += piece;
-  std::size_t end = held.size();
-  for (std::size_t back = 1; back <= std::min<std::size_t>(3, held.size()); ++back) {
-    const auto byte = static_cast<unsigned char>(held[held.size() - back]);
-    if (byte < 0x80) break;
-    if (byte < 0xc0) continue;  // inside a character
-    const std::size_t length = byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
-    if (length > back) end = held.size() - back;
-    break;
-  }
-  std::string whole = held.substr(0, end);
-  held.erase(0, end);
-  return whole;
-}
-
-// Writes events until all choices have ended, one failed, or the client is gone.
-void write_stream(http::Writer& to, Choices& choices, const AnswerHead& head,
-                  const CompletionRequest& request) {
-  std::vector<GenerateAnswer> texts(request.texts.size());
-  std::vector<std::string> held(texts.size());
-  const auto write_text = [&](std::size_t choice, const std::string& text) {
-    return text.empty() || to.write(openai::text_event(head, choice, text));
-  };
-  for (std::size_t choice = 0; choice < texts.size(); ++choice) {
-    if (request.is_chat && !to.write(openai::start_event(head, choice))) return;
-    if (request.echo && !write_text(choice, request.texts[choice].prompt)) return;
-  }
-  for (std::size_t left = texts.size(); left > 0;) {
-    auto event = choices.next();
-    if (!event) {
-      if (!to.is_open()) return;
-      continue;
-    }
-    if (!event->end) {
-      if (!write_text(event->choice, whole_characters(held[event->choice], event->piece))) return;
-      continue;
-    }
-    if (!*event->end) {  // after a 200 there is no other way to say it
-      (void)to.write(openai::error_event(event->end->error()));
-      return;
-    }
-    texts[event->choice] = *std::move(*event->end);
-    if (!write_text(event->choice, held[event->choice]) ||
-        !to.write(openai::finish_event(head, event->choice, texts[event->choice])))
-      return;
-    --left;
-  }
-  if (request.include_usage && !to.write(openai::usage_event(head, request, texts))) return;
-  (void)to.write(openai::kDoneEvent);
-}
-
-http::Answer answer_in_pieces(const HttpFrontOptions& options, const http::Request& asked,
-                              AnswerHead head, CompletionRequest request) {
-  auto choices = begin(options, request);
-  // What fails at once is refused with its status.
-  std::optional<Choices::Event> first;
-  while (!first) {
-    first = choices->next();
-    if (!first && !asked.is_open()) return to_nobody(*choices);
-  }
-  if (first->end && !*first->end) return refusal(first->end->error());
-  auto rest = std::make_shared<Choices::Event>(*std::move(first));
-  return {.content_type = "text/event-stream",
-          .headers = {{"Cache-Control", "no-cache"}},
-          .stream = [choices, head = std::move(head), request = std::move(request),
-                     rest](http::Writer& to) {
-            choices->put_back(std::move(*rest));
-            write_stream(to, *choices, head, request);
-            choices->give_up();
-          }};
-}
-
-using ReadRequest = Result<CompletionRequest>(std::string_view body, std::uint64_t random,
-                                              std::string* wrong_field);
-
-template <ReadRequest* read>
-http::Answer complete(const HttpFrontOptions& options, const http::Request& asked) {
-  std::string wrong_field;
-  auto request = read(asked.body, random_number(), &wrong_field);
-  if (!request) return refusal(request.error(), wrong_field);
-  const auto seconds =
-      std::chrono::duration_cast<std::chrono::seconds>(options.clock->wall().time_since_epoch());
-  AnswerHead head{.id = random_id(request->is_chat),
-                  .created = seconds.count(),
-                  .model = request->model,
-                  .is_chat = request->is_chat};
-  if (request->stream)
-    return answer_in_pieces(options, asked, std::move(head), *std::move(request));
-  return answer_whole(options, asked, head, *request);
-}
-
-http::Answer list_models(const HttpFrontOptions& options) {
-  return {.content_type = kJson, .body = openai::models(options.models(), 0)};
-}
-
-http::Answer tell_model(const HttpFrontOptions& options, const std::string& name) {
-  const auto names = options.models();
-  if (std::ranges::find(names, name) != names.end())
-    return {.content_type = kJson, .body = openai::model(name, 0)};
-  return refusal({ErrorCode::not_found, "no node serves a model named '" + name + "'"});
-}
-
-// Whether a page of some website had a browser ask: its script names the site in Origin, and one that has
-// its own name lead to loopback names that in Host.
+// Whether a page of some website had a browser ask that has its own name lead to loopback: it names that
+// in Host. One that names the site in Origin is asked for by origins alone.
 bool is_of_a_page(const http::Request& asked) {
-  if (!asked.header("origin").empty()) return true;
   std::string_view host = asked.header("host");
   if (host.empty()) return false;  // HTTP/1.0
   if (host.starts_with('[')) return !host.starts_with("[::1]");
@@ -241,62 +22,249 @@ bool is_of_a_page(const http::Request& asked) {
   return host != "localhost" && !host.starts_with("127.");
 }
 
+http::Answer tell_metrics(const Asked& asked) {
+  return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
+          .body = asked.front.options.metrics()};
+}
+
+constexpr std::string_view kKserve = "/v2";
+
 struct Route {
-  const char* path;
+  const char* path;  // one with a '*' names something there
   const char* method;
-  http::Answer (*answer)(const HttpFrontOptions& options, const http::Request& asked);
+  http::Answer (*answer)(const Asked& asked);
+  ApiRights right = 0;  // 0: anybody may
 };
 constexpr Route kRoutes[] = {
-    {"/v1/completions", "POST", complete<openai::read_completion>},
-    {"/v1/chat/completions", "POST", complete<openai::read_chat>},
-    {"/v1/models", "GET",
-     [](const HttpFrontOptions& options, const http::Request&) { return list_models(options); }},
-    {"/health", "GET",
-     [](const HttpFrontOptions&, const http::Request&) { return http::Answer{.body = "ok\n"}; }},
+    {"/v1/completions", "POST", complete_text, kMayInfer},
+    {"/v1/chat/completions", "POST", complete_chat, kMayInfer},
+    {"/v1/models", "GET", list_models, kMayList},
+    {"/v1/models/*", "GET", tell_model, kMayList},
+    {"/v2", "GET", kserve_server, kMayList},
+    {"/v2/health/live", "GET", kserve_live},
+    {"/v2/health/ready", "GET", kserve_ready},
+    {"/v2/repository/index", "POST", kserve_index, kMayList},
+    {"/v2/models/*/infer", "POST", kserve_infer, kMayInfer},
+    {"/v2/models/*/ready", "GET", kserve_model_ready, kMayList},
+    {"/v2/models/*/stats", "GET", kserve_statistics, kMayList},
+    {"/v2/models/*", "GET", kserve_model, kMayList},
+    {"/metrics", "GET", tell_metrics, kMayMetrics},
+    {"/health", "GET", [](const Asked&) { return http::Answer{.body = "ok\n"}; }},
 };
-constexpr std::string_view kModel = "/v1/models/";
 
-http::Answer answer(const HttpFrontOptions& options, const http::Request& asked) {
-  if (is_of_a_page(asked))
-    return refusal({ErrorCode::permission_denied,
-                    "pages of other sites are not answered: ask from a program on this machine"});
-  const bool reads = asked.method == "GET" || asked.method == "HEAD";
-  if (reads && asked.path.starts_with(kModel))
-    return tell_model(options, asked.path.substr(kModel.size()));
-  for (const Route& route : kRoutes) {
-    if (asked.path != route.path) continue;
-    if ((reads ? "GET" : asked.method) != route.method) {
-      http::Answer wrong = refusal(
-          {ErrorCode::invalid_argument, asked.path + " is asked by " + route.method + " only"});
-      wrong.status = 405;
-      wrong.headers = {{"Allow", route.method}};
-      return wrong;
-    }
-    if (!reads && !asked.header("content-type").starts_with(kJson)) {
-      http::Answer wrong =
-          refusal({ErrorCode::invalid_argument, "the Content-Type must be application/json"});
-      wrong.status = 415;
-      return wrong;
-    }
-    return route.answer(options, asked);
-  }
-  std::string known;
-  for (const Route& route : kRoutes) known += std::string(known.empty() ? "" : ", ") + route.path;
-  return refusal({ErrorCode::not_found, "nothing is at " + asked.path + "; there are " + known});
+bool leads_to(const Route& route, std::string_view path) {
+  const std::string_view own = route.path;
+  const std::size_t star = own.find('*');
+  if (star == std::string_view::npos) return path == own;
+  return path.size() > own.size() - 1 && path.starts_with(own.substr(0, star)) &&
+         path.ends_with(own.substr(star + 1));
 }
+
+const Route* route_of(const HttpFrontOptions& options, std::string_view path) {
+  for (const Route& route : kRoutes)
+    if (leads_to(route, path) && (route.right != kMayMetrics || options.metrics)) return &route;
+  return nullptr;
+}
+
+bool reads(const http::Request& asked) {
+  return asked.method == "GET" || asked.method == "HEAD";
+}
+
+http::Answer no_such_path(const HttpFrontOptions& options, const http::Request& asked) {
+  std::string known;
+  for (const Route& route : kRoutes)
+    if (route_of(options, route.path)) known += std::string(known.empty() ? "" : ", ") + route.path;
+  return refusal_at(asked.path,
+                    {ErrorCode::not_found, "nothing is at " + asked.path + "; there are " + known});
+}
+
+http::Answer with_status(http::Answer answer, int status) {
+  answer.status = status;
+  return answer;
+}
+
+// Pages can send others unasked. Clients of KServe's protocol name none, or that of bytes.
+bool is_known_type(const Route& route, std::string_view type) {
+  const bool is_kserve = std::string_view(route.path).starts_with(kKserve);
+  return type.starts_with(kJsonType) ||
+         (is_kserve && (type.empty() || type.starts_with("application/octet-stream")));
+}
+
+// What is wrong with the request whatever its body is; who asks, where nothing is.
+std::optional<http::Answer> look(const FrontParts& front, const http::Request& asked,
+                                 Caller& caller) {
+  const Route* route = route_of(front.options, asked.path);
+  if (route && route->right == 0 && reads(asked)) return {};
+  if (!front.gate.wants_keys() && is_of_a_page(asked))
+    return refusal_at(
+        asked.path,
+        {ErrorCode::permission_denied,
+         "pages of other sites are not answered: ask from a program on this machine, by "
+         "127.0.0.1"});
+  auto admitted = front.gate.admit(asked);
+  if (!admitted) return refusal_at(asked.path, admitted.error());
+  caller = *std::move(admitted);
+  if (!route) return no_such_path(front.options, asked);
+  if ((reads(asked) ? "GET" : asked.method) != route->method) {
+    http::Answer wrong = with_status(
+        refusal_at(asked.path, {ErrorCode::invalid_argument,
+                                asked.path + " is asked by " + route->method + " only"}),
+        405);
+    wrong.headers.emplace_back("Allow", route->method);
+    return wrong;
+  }
+  if (auto may = caller.may(route->right); !may) return refusal_at(asked.path, may.error());
+  if (!reads(asked) && !is_known_type(*route, asked.header("content-type")))
+    return with_status(refusal_at(asked.path, {ErrorCode::invalid_argument,
+                                               "the Content-Type must be application/json"}),
+                       415);
+  return {};
+}
+
+// A page's browser asks first whether it may, and is told afterwards that it might.
+struct Origins {
+  std::vector<std::string> allowed;
+
+  bool allows(std::string_view origin) const {
+    return std::ranges::any_of(allowed,
+                               [&](const std::string& one) { return one == "*" || one == origin; });
+  }
+  // Nothing where no page asks.
+  std::optional<http::Answer> refuse(const http::Request& asked) const {
+    const std::string_view origin = asked.header("origin");
+    if (origin.empty() || allows(origin)) return {};
+    return refusal_at(asked.path,
+                      {ErrorCode::permission_denied,
+                       "pages of other sites are not answered, and " + std::string(origin) +
+                           " is none of those that may ask (--cors-origin)"});
+  }
+  static bool is_preflight(const http::Request& asked) {
+    return asked.method == "OPTIONS" && !asked.header("origin").empty() &&
+           !asked.header("access-control-request-method").empty();
+  }
+  static http::Answer preflight(const http::Request& asked) {
+    http::Answer answer{.status = 204};
+    answer.headers = {{"Access-Control-Allow-Methods", "GET, POST"},
+                      {"Access-Control-Max-Age", "600"}};
+    if (const auto wanted = asked.header("access-control-request-headers"); !wanted.empty())
+      answer.headers.emplace_back("Access-Control-Allow-Headers", wanted);
+    return answer;
+  }
+  void tell(const http::Request& asked, http::Answer& answer) const {
+    const std::string_view origin = asked.header("origin");
+    if (allowed.empty()) return;
+    answer.headers.emplace_back("Vary", "Origin");
+    if (origin.empty() || !allows(origin)) return;
+    answer.headers.emplace_back("Access-Control-Allow-Origin", origin);
+    answer.headers.emplace_back("Access-Control-Expose-Headers",
+                                "Retry-After, Inference-Header-Content-Length");
+  }
+};
+
+// "https://app.example:8443", as browsers write it.
+bool is_origin(std::string_view text) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!text.starts_with(scheme)) continue;
+    const std::string_view host = text.substr(scheme.size());
+    return !host.empty() && std::ranges::all_of(host, [](unsigned char letter) {
+      return letter > ' ' && letter < 0x7f && letter != '/' && letter != '*' && letter != '?' &&
+             letter != '#' && letter != '@';
+    });
+  }
+  return false;
+}
+
+Result<void> check_origins(const HttpFrontOptions& options) {
+  for (const std::string& origin : options.origins) {
+    if (origin == "*" && !(options.keys && options.keys->is_wanted()))
+      return Error{ErrorCode::invalid_argument,
+                   "--cors-origin '*' would let every page that anybody opens ask without a key: "
+                   "name the pages, or make a key (`gpunode http-key create NAME`)"};
+    if (origin != "*" && !is_origin(origin))
+      return Error{ErrorCode::invalid_argument, "--cors-origin '" + origin +
+                                                    "' is no origin of a page: write "
+                                                    "https://HOST or https://HOST:PORT, no path"};
+  }
+  return {};
+}
+
+class Front {
+ public:
+  explicit Front(HttpFrontOptions options)
+      : origins_{options.origins}, parts_(std::move(options)) {}
+
+  http::Answer answer(const http::Request& asked) {
+    http::Answer told = answer_of(asked);
+    return finished(asked, std::move(told));
+  }
+  std::optional<http::Answer> look_at_head(const http::Request& head) {
+    auto instead = origins_.refuse(head);
+    Caller caller;
+    if (!instead) instead = look(parts_, head, caller);
+    if (!instead) return {};
+    return finished(head, *std::move(instead));
+  }
+  // What the server refuses by itself.
+  http::Answer refuse(const http::Request& asked, int status, const std::string& why) {
+    const ErrorCode code = status == 408   ? ErrorCode::timeout
+                           : status == 503 ? ErrorCode::unavailable
+                           : status == 500 ? ErrorCode::internal
+                                           : ErrorCode::invalid_argument;
+    return finished(asked, with_status(refusal_at(asked.path, {code, why}), status));
+  }
+
+ private:
+  http::Answer answer_of(const http::Request& asked) {
+    if (auto refused = origins_.refuse(asked)) return *std::move(refused);
+    if (Origins::is_preflight(asked)) return Origins::preflight(asked);
+    Asked now{parts_, asked};
+    if (auto refused = look(parts_, asked, now.caller)) return *std::move(refused);
+    return route_of(parts_.options, asked.path)->answer(now);
+  }
+  http::Answer finished(const http::Request& asked, http::Answer answer) const {
+    origins_.tell(asked, answer);
+    if (parts_.options.registry)
+      parts_.options.registry
+          ->counter("gpunode_http_requests_total", "Requests that were answered over HTTP",
+                    {{"code", std::to_string(answer.status)}})
+          .add();
+    return answer;
+  }
+
+  const Origins origins_;
+  FrontParts parts_;
+};
 
 }  // namespace
 
+http::Answer refusal_at(std::string_view path, const Error& error,
+                        std::chrono::seconds retry_after) {
+  http::Answer answer = refusal(error, "", retry_after);
+  if (!path.starts_with(kKserve)) return answer;
+  answer.status = kserve::status_of(error);
+  answer.body = kserve::error_body(error);
+  return answer;
+}
+
 Result<std::unique_ptr<http::Server>> open_http_front(HttpFrontOptions options) {
+  if (auto good = check_origins(options); !good) return good.error();
   http::ServerOptions server{.listen = options.listen,
-                             .threads = options.threads,
-                             .connections = 1024,
-                             .deadline = std::chrono::seconds(10),
+                             .threads = options.at_once + kThreadsBeside,
+                             .connections = options.connections,
+                             .connections_of_address = options.connections_of_address,
+                             .deadline = options.deadline,
                              .answer_deadline = options.timeout + std::chrono::seconds(10),
-                             .request_bytes = kLongestRequestBytes};
-  return http::Server::open(server, [options = std::move(options)](const http::Request& asked) {
-    return answer(options, asked);
-  });
+                             .idle = options.idle,
+                             .head_bytes = kHeadBytes,
+                             .body_bytes = kLongestRequestBytes};
+  server.tls = options.tls;
+  auto front = std::make_shared<Front>(std::move(options));
+  server.look_at_head = [front](const http::Request& head) { return front->look_at_head(head); };
+  server.refuse = [front](const http::Request& asked, int status, const std::string& why) {
+    return front->refuse(asked, status, why);
+  };
+  return http::Server::open(std::move(server),
+                            [front](const http::Request& asked) { return front->answer(asked); });
 }
 
 }  // namespace gpunode::inference

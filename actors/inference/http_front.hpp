@@ -1,9 +1,13 @@
-// Inference over HTTP, for clients that know OpenAI's API: completions of texts and of chats, whole or
-// streamed, and the models that the cluster serves. Any node answers for any model. Nothing authenticates a client, so it is for
-// loopback; pages of a browser are kept out by their Host, Origin and content type. Each request that is
-// answered has a thread of the server's, which waits while the model works. Any thread may own it.
+// Inference over HTTP, for clients that know OpenAI's API (completions of texts and of chats, whole or
+// streamed) or KServe's (tensors), and the models that the cluster serves. Any node answers for any model. Who may ask says a
+// key (key_ring.hpp); without one it is for loopback, where pages of a browser are kept out by their Host,
+// Origin and content type. Each request that is answered has a thread of the server's, which waits while
+// the model works; a few threads are left to what needs no model. Any thread may own it.
 //
-//   GET  /v1/models, /v1/models/NAME    POST /v1/completions, /v1/chat/completions    GET /health
+//   OpenAI  GET /v1/models, /v1/models/NAME   POST /v1/completions, /v1/chat/completions
+//   KServe  GET /v2, /v2/health/live, /v2/health/ready, /v2/models/NAME[/ready|/stats]
+//           POST /v2/models/NAME/infer, /v2/repository/index
+//   GET /health, /metrics
 #pragma once
 
 #include <functional>
@@ -11,24 +15,38 @@
 #include <string>
 #include <vector>
 
+#include "actors/inference/key_ring.hpp"
 #include "actors/inference/serving_actor.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/http/server.hpp"
+#include "runtime/telemetry/registry.hpp"
 
 namespace gpunode::inference {
 
 struct HttpFrontOptions {
-  HostPort listen;  // digits, loopback
-  // Both from any thread; may not wait.
+  HostPort listen;  // digits
+  // From any thread; may not wait.
   std::function<void(GenerateText)> generate;
+  std::function<void(InferOrder)> infer = {};
   std::function<std::vector<std::string>()> models;  // that are served anywhere, each once
+  std::function<std::string()> metrics = {};         // the node's figures; empty: none are shown
+  // Whether the models of this node get on, and are all loaded; empty: they are.
+  std::function<bool()> is_live = {}, is_ready = {};
   const Clock* clock = nullptr;
+  telemetry::Registry* registry = nullptr;  // where requests are counted; null: nowhere
+  std::shared_ptr<KeyRing> keys = {};       // null: anybody may ask
+  std::optional<http::TlsFiles> tls = {};
+  // Of pages that may ask, "https://app.example"; "*": any, which wants keys.
+  std::vector<std::string> origins = {};
   // For a whole answer; it is refused or cut then.
   Duration timeout = std::chrono::minutes(2);
-  std::size_t threads = 32;  // answers at once
+  std::size_t at_once = 128;  // requests that a model works on
+  // For a request to come, and a connection between two of them.
+  Duration deadline = std::chrono::seconds(10), idle = std::chrono::seconds(60);
+  std::size_t connections = 2048, connections_of_address = 512;
 };
 
-// Fails with: what http::Server::open fails with.
+// Fails with: what http::Server::open fails with; invalid_argument (an origin that is none).
 Result<std::unique_ptr<http::Server>> open_http_front(HttpFrontOptions options);
 
 }  // namespace gpunode::inference

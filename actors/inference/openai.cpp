@@ -68,7 +68,7 @@ struct Told {
   const char* type;
 };
 constexpr Told kTold[] = {{ErrorCode::invalid_argument, 400, "invalid_request_error"},
-                          {ErrorCode::unauthenticated, 401, "authentication_error"},
+                          {ErrorCode::unauthenticated, 401, "invalid_request_error"},
                           {ErrorCode::permission_denied, 403, "permission_error"},
                           {ErrorCode::not_found, 404, "not_found_error"},
                           {ErrorCode::resource_exhausted, 429, "rate_limit_error"},
@@ -92,7 +92,8 @@ Json error_json_of(const Error& error, const std::string& param = "") {
            {{"message", error.detail},
             {"type", told(error.code).type},
             {"param", param.empty() ? Json() : Json(param)},
-            {"code", to_string(error.code)}}}};
+            {"code", error.code == ErrorCode::unauthenticated ? "invalid_api_key"
+                                                              : to_string(error.code)}}}};
 }
 
 }  // namespace

@@ -54,6 +54,11 @@ class ServedModel {
   // after a header if there is one. The order is answered as TextEngine answers it; also by:
   // device_lost; invalid_argument (a line that is no row, or no row at all).
   void begin(TextOrder order);
+  // Of one that reads rows (row_answers.cpp): how many numbers each has, 0 of one that reads texts; how
+  // many classes are told; and a row's scores. Fails with: device_lost, internal.
+  std::size_t row_features() const { return features_; }
+  std::size_t row_classes() const { return is_.model->vocabulary(); }
+  Result<void> score_row(std::span<const float> features, std::span<float> scores);
   // Of an encoder; null: it is none. What it does is counted as the device's by represent().
   const TextEncoder* encoder() const { return encoder_.get(); }
   // Fails with: what TextEncoder::represent fails with; unsupported (no encoder), device_lost.

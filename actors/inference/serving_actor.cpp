@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "actors/inference/detail/infer_orders.hpp"
 #include "actors/inference/detail/model_actor.hpp"
 #include "actors/inference/detail/text_orders.hpp"
 #include "actors/json_answer.hpp"
@@ -129,7 +130,8 @@ void begin(Self* self, const std::string& name, Model chosen,
   Model& model = state.models[name] = std::move(chosen);
   model.device = *device;
   model.answer = std::move(answer);
-  model.actor = spawn_model(self->system(), caf::actor(self), name, *state.options.metrics);
+  model.actor = spawn_model(self->system(),
+                            {caf::actor(self), name, state.options.metrics, state.options.pulses});
   self->monitor(model.actor);
   load(self, name, model);
 }
@@ -375,6 +377,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
       [self](const GenerateText& order) {
         order_text(self->state.options, self->state.streams, order);
       },
+      [self](const InferOrder& order) { order_infer(self->state.options, order); },
       [self](const Loaded& loaded) { on_loaded(self, loaded); },
       [self](const Found& found) {
         Model chosen;

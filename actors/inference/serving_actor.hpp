@@ -9,6 +9,8 @@
 
 #include "actors/cluster_state.hpp"
 #include "actors/compute/device_roster.hpp"
+#include "actors/inference/infer_codec.hpp"
+#include "actors/inference/model_pulse.hpp"
 #include "actors/inference/text_streams.hpp"
 #include "actors/messages.hpp"
 #include "kernels/model/model.hpp"
@@ -29,6 +31,7 @@ struct ServingOptions {
   caf::actor directory_writer;  // SetEntry
   telemetry::Registry* metrics = nullptr;
   storage::Path remembered = {};  // a file with what is served, also after a restart; empty: none
+  std::shared_ptr<ModelPulses> pulses = std::make_shared<ModelPulses>();
 };
 
 // To the serving actor: have a text continued by whoever serves the model.
@@ -40,6 +43,16 @@ struct GenerateText {
   TextStreams::Taker on_piece = {};
   // Once, on any thread; must be quick. Behind all pieces, which make up its text.
   std::function<void(Result<GenerateAnswer>)> done = {};
+};
+
+// To the serving actor: have named tensors answered by whoever serves the model, or have it say what it
+// reads and answers.
+struct InferOrder {
+  std::string model;
+  InferMessage request;  // InferRequest, InferDescribe
+  std::chrono::milliseconds timeout{};
+  // Once, on any thread; must be quick.
+  std::function<void(Result<InferMessage>)> done = {};
 };
 
 // The names of the models that live nodes serve, each once.

@@ -8,6 +8,7 @@
 #include "actors/node/data_offers.hpp"
 #include "actors/node/detail/devices.hpp"
 #include "actors/node/endpoints.hpp"
+#include "actors/node/http_access.hpp"
 #include "actors/node/joining.hpp"
 #include "actors/node/local_address.hpp"
 #include "actors/node/member_list.hpp"
@@ -92,10 +93,10 @@ Result<void> check_config(const NodeConfig& config) {
   for (const std::string& label : config.labels)
     if (auto good = check_text("a label", label, membership::kMaxLabelBytes); !good)
       return good.error();
-  for (const auto& [flag, written] :
-       {std::pair{"--metrics", config.metrics}, {"--http", config.http}})
-    if (!written.empty())
-      if (auto place = parse_local_address(flag, written); !place) return place.error();
+  if (!config.metrics.empty())
+    if (auto place = parse_local_address("--metrics", config.metrics); !place) return place.error();
+  if (!config.http.empty())
+    if (auto place = http_place(config); !place) return place.error();
   if (config.threads < 0 || config.threads > 1024)
     return Error{ErrorCode::invalid_argument, "threads is " + std::to_string(config.threads) +
                                                   ": 1 to 1024, or 0 for one a core"};

@@ -7,17 +7,13 @@
 #include "actors/node/endpoints.hpp"
 
 namespace gpunode::node {
-namespace {
-
 bool is_loopback(const std::string& host) {
   in_addr address{};
   if (inet_pton(AF_INET, host.c_str(), &address) == 1) return ntohl(address.s_addr) >> 24 == 127;
   return host == "[::1]";
 }
 
-}  // namespace
-
-Result<HostPort> parse_local_address(const std::string& flag, const std::string& written) {
+Result<HostPort> parse_address(const std::string& flag, const std::string& written) {
   auto place = parse_host_port(written, 0);
   if (!place) return place.error().within(flag);
   const auto is_digit = [](char letter) { return letter >= '0' && letter <= '9'; };
@@ -25,7 +21,12 @@ Result<HostPort> parse_local_address(const std::string& flag, const std::string&
     return Error{ErrorCode::invalid_argument,
                  flag + " wants HOST:PORT, as 127.0.0.1:" + written + ", not a port alone"};
   if (place->host == "localhost") place->host = "127.0.0.1";
-  if (!is_loopback(place->host))
+  return place;
+}
+
+Result<HostPort> parse_local_address(const std::string& flag, const std::string& written) {
+  auto place = parse_address(flag, written);
+  if (place && !is_loopback(place->host))
     return Error{ErrorCode::invalid_argument,
                  flag + " " + written +
                      ": it answers on loopback alone, as nothing authenticates who asks: take "

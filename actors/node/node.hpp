@@ -38,6 +38,18 @@ struct DataOffer {
   std::vector<std::string> users = {"any"};
 };
 
+// Who may ask over HTTP, and how.
+struct HttpAccess {
+  // PEM files, both or none: TLS 1.3 and nothing else is spoken with them. Read anew when they change.
+  std::string certificate = {};
+  std::string key = {};
+  // Pages that a browser may ask from, "https://app.example"; "*": any, which wants keys.
+  std::vector<std::string> origins = {};
+  // Beyond loopback: let anybody ask, let everybody on the way read and change it.
+  bool without_keys = false;
+  bool without_tls = false;
+};
+
 struct NodeConfig {
   // Identity, admissions, jobs, checkpoints; private (0700); one process at a time. Restarting with
   // the same directory is the same node.
@@ -82,8 +94,9 @@ struct NodeConfig {
   // unless it is loopback, as nothing authenticates who reads; empty: not at all.
   std::string metrics = {};
   // "127.0.0.1:8000", or port 0 for a free one: OpenAI's completions there, for every model that the
-  // cluster serves. Refused unless it is loopback, as nothing authenticates who asks; empty: not at all.
+  // cluster serves. Beyond loopback it wants keys (`gpunode http-key`) and TLS; empty: not at all.
   std::string http = {};
+  HttpAccess http_access = {};
   // Threads on which published handlers run, and how many calls may wait for one of them, half of
   // those of one caller; a call beyond that is refused with resource_exhausted. Raising the first
   // lets more slow handlers run beside each other, and costs a stack each. At least 1.

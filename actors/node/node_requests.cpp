@@ -9,8 +9,9 @@
 #include "actors/node/command_arguments.hpp"
 #include "actors/node/commands.hpp"
 #include "actors/node/detail/running_node.hpp"
-#include "actors/node/local_address.hpp"
+#include "actors/node/http_access.hpp"
 #include "actors/node/needed_rights.hpp"
+#include "runtime/base/log.hpp"
 
 namespace gpunode::node {
 namespace {
@@ -32,10 +33,11 @@ Result<std::string> run_handler(const Node::Handler& handler, std::string_view r
   }
 }
 
-std::string url_of(const std::unique_ptr<http::Server>& server, const char* path) {
+std::string url_of(const std::unique_ptr<http::Server>& server, const char* path,
+                   const char* scheme = "http://") {
   if (!server) return {};
   const HostPort place = server->place();
-  return "http://" + place.host + ":" + std::to_string(place.port) + path;
+  return scheme + place.host + ":" + std::to_string(place.port) + path;
 }
 
 }  // namespace
@@ -45,21 +47,45 @@ std::string RunningNode::metrics_endpoint() const {
 }
 
 std::string RunningNode::http_endpoint() const {
-  return url_of(http_front_, "/v1");
+  return url_of(http_front_, "/v1",
+                config_.http_access.certificate.empty() ? "http://" : "https://");
 }
 
 Result<void> RunningNode::open_http_front() {
-  const auto place = parse_local_address("--http", config_.http);
+  const auto place = http_place(config_);
   if (!place) return place.error();
+  const HttpAccess& access = config_.http_access;
   inference::HttpFrontOptions options;
   options.listen = *place;
   options.clock = parts_.clock;
+  options.registry = &metrics_;
+  options.metrics = [this] { return metrics(); };
+  options.origins = access.origins;
+  if (!access.certificate.empty()) options.tls = http::TlsFiles{access.certificate, access.key};
+  const bool needs = needs_keys(config_, *place);
+  options.keys = std::make_shared<inference::KeyRing>(
+      entry_->state.files(), entry_->state.within(inference::KeyRing::kFile), *parts_.clock, needs);
+  const auto keys = options.keys->count();
+  if (!keys) return keys.error().within("--http");
+  if (needs && *keys == 0) return no_keys(config_);
+  if (access.without_keys && !options.keys->is_wanted())
+    log::warning("http", "anybody who reaches " + config_.http + " may ask (--insecure-http)");
   options.generate = [this](inference::GenerateText order) {
     const auto may = may_ask(Asked::command, "generate", authority_.rights(entry_->identity.id()));
     if (!may) return order.done(may.error());
     order.done = AnswerOnce<Result<inference::GenerateAnswer>>(std::move(order.done), stopping());
     send(&Children::serving, std::move(order));
   };
+  options.infer = [this](inference::InferOrder order) {
+    const auto may = may_ask(Asked::command, "generate", authority_.rights(entry_->identity.id()));
+    if (!may) return order.done(may.error());
+    order.done = AnswerOnce<Result<inference::InferMessage>>(std::move(order.done), stopping());
+    send(&Children::serving, std::move(order));
+  };
+  options.is_live = [this] {
+    return model_pulses_->are_live(parts_.clock->now(), config_.device_timeout);
+  };
+  options.is_ready = [this] { return model_pulses_->are_ready(); };
   options.models = [this] { return inference::served_models(*cluster_state_.read()); };
   auto front = inference::open_http_front(std::move(options));
   if (!front) return front.error().within("--http");

@@ -1,344 +1,405 @@
 #include "runtime/http/server.hpp"
 
-#include <arpa/inet.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
-#include <cstring>
+#include <csignal>
 #include <deque>
 #include <mutex>
 #include <set>
-#include <span>
+#include <system_error>
 #include <thread>
 
-#include "runtime/http/detail/connection.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/http/detail/exchange.hpp"
+#include "runtime/http/detail/resting.hpp"
+#include "runtime/http/detail/socket.hpp"
 
 namespace gpunode::http {
 namespace {
 
 using detail::Connection;
+using detail::Resting;
 using detail::SteadyTime;
 
 constexpr auto kFullPause = std::chrono::milliseconds(100);  // when no file is to be had
+constexpr auto kRestPause = std::chrono::seconds(2);         // for the rest of who is hung up on
+constexpr std::size_t kLeastBodyRate = 64 << 10;             // bytes a second
+constexpr std::size_t kAcceptedAtOnce = 64;
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 SteadyTime now() {
   return std::chrono::steady_clock::now();
 }
 
-class PieceWriter final : public Writer {
- public:
-  PieceWriter(httplib::DataSink& sink, const Connection& connection)
-      : sink_(sink), connection_(connection) {}
-  bool write(std::string_view piece) override {
-    // A piece of nothing would end the answer.
-    return piece.empty() ? is_open() : (open_ = open_ && sink_.write(piece.data(), piece.size()));
-  }
-  bool is_open() const override { return open_ && !connection_.is_gone(); }
-
- private:
-  httplib::DataSink& sink_;
-  const Connection& connection_;
-  bool open_ = true;
-};
-
-// httplib without its sockets and threads.
-class Protocol final : public httplib::Server {
- public:
-  Protocol(const ServerOptions& options, http::Server::Handler handler)
-      : options_(options), handler_(std::move(handler)) {
-    svr_sock_ = 0;  // any number: without one it takes itself for shut down, and streams nothing
-    set_payload_max_length(options.request_bytes);
-    set_keep_alive_max_count(1'000'000);  // only told; and so is the other
-    set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(options.idle).count());
-    // What is packed may become any amount when it is unpacked.
-    set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
-      if (!request.has_header("Content-Encoding")) return HandlerResponse::Unhandled;
-      response.status = 415;
-      response.set_content("send the request without Content-Encoding\n", "text/plain");
-      return HandlerResponse::Handled;
-    });
-    const auto answer = [this](const httplib::Request& request, httplib::Response& response) {
-      give(request, response);
-    };
-    Get(kAnyPath, answer);
-    Post(kAnyPath, answer);
-    Put(kAnyPath, answer);
-    Patch(kAnyPath, answer);
-    Delete(kAnyPath, answer);
-    Options(kAnyPath, answer);
-  }
-
-  // Whether another request may come on this connection.
-  bool serve(Connection& connection) {
-    bool closed = false;
-    answering_ = &connection;
-    answered_ = false;
-    const bool done = process_request(
-        connection, options_.idle == Duration::zero(), closed,
-        [](httplib::Request& request) { request.headers.erase("Accept-Encoding"); });
-    // Of one that was refused before its body there may be any rest.
-    return done && answered_ && !closed && options_.idle > Duration::zero();
-  }
-
- private:
-  static constexpr const char* kAnyPath = "[^]*";
-
-  void give(const httplib::Request& request, httplib::Response& response) {
-    Connection& connection = *answering_;
-    answered_ = true;
-    connection.begin_answer(now() + options_.answer_deadline, options_.deadline);
-    http::Request asked{
-        .method = request.method, .path = request.path, .client = connection.client()};
-    asked.query = {request.params.begin(), request.params.end()};
-    for (const auto& [name, value] : request.headers) {
-      std::string small = name;
-      std::ranges::transform(small, small.begin(), [](unsigned char letter) {
-        return 'A' <= letter && letter <= 'Z' ? static_cast<char>(letter + ('a' - 'A'))
-                                              : static_cast<char>(letter);
-      });
-      asked.headers[small] = value;
-    }
-    asked.body = request.body;
-    asked.is_open = [&connection] { return !connection.is_gone(); };
-    Answer answer = handler_(asked);
-    response.status = answer.status;
-    for (const auto& [name, value] : answer.headers) response.set_header(name, value);
-    if (!answer.stream) return response.set_content(std::move(answer.body), answer.content_type);
-    response.set_chunked_content_provider(
-        answer.content_type,
-        [&connection, stream = std::move(answer.stream)](std::size_t, httplib::DataSink& sink) {
-          PieceWriter writer(sink, connection);
-          stream(writer);
-          sink.done();
-          return true;
-        });
-  }
-
-  const ServerOptions options_;
-  const http::Server::Handler handler_;
-  // Of the request that this thread reads.
-  static thread_local Connection* answering_;
-  static thread_local bool answered_;
-};
-thread_local Connection* Protocol::answering_ = nullptr;
-thread_local bool Protocol::answered_ = false;
-
-std::string address_of(const sockaddr_storage& from) {
-  char text[INET6_ADDRSTRLEN] = {};
-  const void* address =
-      from.ss_family == AF_INET6
-          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(&from)->sin6_addr)
-          : &reinterpret_cast<const sockaddr_in*>(&from)->sin_addr;
-  return inet_ntop(from.ss_family, address, text, sizeof text) ? text : "";
+// A client that is gone is told by the call that writes to it, also where OpenSSL writes.
+void take_no_broken_pipes() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
-Error system_error(const std::string& what, const HostPort& place) {
-  const int number = errno;
-  const std::string where = place.host + ":" + std::to_string(place.port);
-  if (number == EADDRINUSE)
-    return {ErrorCode::already_exists, "another program listens on " + where +
-                                           ": take another port, or port 0 for a free one"};
-  return {ErrorCode::io_error, what + " " + where + ": " + std::strerror(number)};
-}
+struct Opened {
+  Descriptor listening, wake;
+  HostPort place;
+  std::unique_ptr<Tls> tls;
+};
 
 class SocketServer final : public Server {
  public:
-  SocketServer(ServerOptions options, Handler handler, Descriptor listening, Descriptor wake,
-               HostPort place)
+  SocketServer(ServerOptions options, Handler handler, Opened opened)
       : options_(std::move(options)),
-        place_(std::move(place)),
-        protocol_(options_, std::move(handler)),
-        listening_(std::move(listening)),
-        wake_(std::move(wake)) {
-    threads_.emplace_back([this] { watch(); });
-    for (std::size_t i = 0; i < options_.threads; ++i)
-      threads_.emplace_back([this] { serve_all(); });
-  }
+        handler_(std::move(handler)),
+        opened_(std::move(opened)),
+        watcher_([this] { watch(); }) {}
   ~SocketServer() override { close(); }
 
-  HostPort place() const override { return place_; }
+  HostPort place() const override { return opened_.place; }
   void close() override {
     {
       std::lock_guard lock(mutex_);
       if (std::exchange(closing_, true)) return;
-      ::shutdown(listening_.get(), SHUT_RDWR);  // those that nobody has accepted yet
+      ::shutdown(opened_.listening.get(), SHUT_RDWR);  // those that nobody has accepted yet
       for (const int number : served_) ::shutdown(number, SHUT_RDWR);
-      waiting_.clear();
     }
     changed_.notify_all();
     wake();
+    watcher_.join();
     threads_.clear();
-    idle_.clear();
+    waiting_.clear();
+    back_.clear();
   }
 
  private:
-  using Owned = std::unique_ptr<Connection>;
-  struct Idle {
-    Owned connection;
-    SteadyTime until;  // a request must have begun
-  };
+  using Owned = Resting::Owned;
 
   void wake() const {
     const std::uint64_t one = 1;
-    (void)!::write(wake_.get(), &one, sizeof one);
+    (void)!::write(opened_.wake.get(), &one, sizeof one);
   }
 
-  // Accepts, and hands on what has something to read. Idle connections are this thread's alone.
+  // Accepts, and hands on what has something to read or whose time is over.
   void watch() {
-    for (std::vector<pollfd> all;;) {
-      all.assign({{wake_.get(), POLLIN, 0}, {listening_.get(), POLLIN, 0}});
-      auto next = now() + std::chrono::hours(1);
-      for (const Idle& one : idle_) {
-        all.push_back({one.connection->number(), POLLIN, 0});
-        next = std::min(next, one.until);
+    take_no_broken_pipes();
+    Resting resting;
+    bool good = resting.is_open() && resting.watch(opened_.wake.get()) &&
+                resting.watch(opened_.listening.get());
+    if (!good) return log::error("http", "nothing is answered: no epoll set is to be had");
+    for (;;) {
+      bool knocks = false;
+      for (const int number : resting.wait()) {
+        std::uint64_t times = 0;
+        if (number == opened_.wake.get())
+          (void)!::read(number, &times, sizeof times);
+        else if (number == opened_.listening.get())
+          knocks = true;
+        else if (Owned one = resting.take(number))
+          hand_on(std::move(one));
       }
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - now());
-      const auto most = std::max<std::int64_t>(0, left.count());
-      if (::poll(all.data(), all.size(), static_cast<int>(most)) < 0 && errno != EINTR)
-        std::this_thread::sleep_for(kFullPause);
-      std::uint64_t times = 0;
-      if (all[0].revents != 0) (void)!::read(wake_.get(), &times, sizeof times);
-      std::unique_lock lock(mutex_);
-      if (closing_) return;
-      look_after_idle(std::span(all).subspan(2));
-      while (!back_.empty()) {
-        idle_.push_back({std::move(back_.front()), now() + options_.idle});
-        back_.pop_front();
-      }
-      lock.unlock();
-      if (all[1].revents != 0) accept_one();
+      take_back(resting);
+      for (const auto at = now(); Owned late = resting.take_late(at);) end_late(std::move(late));
+      if (std::lock_guard lock(mutex_); closing_) return;
+      for (std::size_t count = 0; knocks && count < kAcceptedAtOnce; ++count)
+        knocks = accept_one(resting);
     }
   }
 
-  // Those with something to read are served next; those that were idle for too long are closed.
-  void look_after_idle(std::span<const pollfd> seen) {
-    std::size_t at = 0;
-    std::erase_if(idle_, [&](Idle& one) {
-      if (seen[at++].revents != 0) {
-        waiting_.push_back(std::move(one.connection));
-        changed_.notify_one();
-        return true;
-      }
-      if (one.until > now()) return false;
-      --open_;
-      return true;
-    });
+  void take_back(Resting& resting) {
+    std::deque<Owned> back;
+    {
+      std::lock_guard lock(mutex_);
+      back.swap(back_);
+    }
+    for (Owned& one : back) resting.add(std::move(one));
   }
 
-  void accept_one() {
+  void hand_on(Owned connection) {
+    std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(connection));
+    if (waiting_.size() > free_threads_ && threads_.size() < options_.threads) start_thread();
+    changed_.notify_one();
+  }
+
+  void start_thread() {
+    try {
+      threads_.emplace_back([this] { serve_all(); });
+    } catch (const std::system_error& failure) {
+      if (threads_.empty())
+        log::error("http", std::string("no thread to answer with: ") + failure.what());
+    }
+  }
+
+  // Who has begun a request is told.
+  void end_late(Owned connection) {
+    if (connection->ended || connection->reader().is_empty()) return forget(*connection);
+    connection->timed_out = true;
+    hand_on(std::move(connection));
+  }
+
+  // Whether there may be another one.
+  bool accept_one(Resting& resting) {
     sockaddr_storage from{};
     socklen_t size = sizeof from;
-    Descriptor socket(::accept4(listening_.get(), reinterpret_cast<sockaddr*>(&from), &size,
+    Descriptor socket(::accept4(opened_.listening.get(), reinterpret_cast<sockaddr*>(&from), &size,
                                 SOCK_CLOEXEC | SOCK_NONBLOCK));
     const int failure = errno;
     if (socket.get() < 0) {  // else: of the one connection, which is gone
       if (failure == EMFILE || failure == ENFILE || failure == ENOBUFS || failure == ENOMEM)
-        std::this_thread::sleep_for(kFullPause);
-      return;
+        return std::this_thread::sleep_for(kFullPause), false;
+      return failure != EAGAIN && failure != EWOULDBLOCK && failure != EINVAL;
     }
     const int on = 1;
     (void)setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    std::lock_guard lock(mutex_);
-    if (open_ >= options_.connections) {
-      const auto longest = std::ranges::min_element(idle_, {}, &Idle::until);
-      if (longest == idle_.end()) return;
-      idle_.erase(longest);
-      --open_;
+    const std::string client = detail::address_of(from);
+    if (!make_room(resting, client)) {
+      if (!opened_.tls) say_full(socket);
+      return true;
     }
-    ++open_;
-    idle_.push_back({std::make_unique<Connection>(std::move(socket), address_of(from)),
-                     now() + options_.deadline});
+    Connection::Session session;
+    if (opened_.tls) {
+      opened_.tls->reload_if_changed();
+      session.reset(opened_.tls->new_session());
+      if (!session) return true;
+    }
+    auto connection = std::make_unique<Connection>(
+        std::move(socket), client, std::move(session),
+        RequestReader::Limits{options_.head_bytes, options_.body_bytes});
+    connection->since = now();
+    connection->until = connection->since + options_.deadline;
+    {
+      std::lock_guard lock(mutex_);
+      ++open_;
+      ++of_address_[client];
+    }
+    resting.add(std::move(connection));
+    return true;
+  }
+
+  // For one more of that address.
+  bool make_room(Resting& resting, const std::string& client) {
+    std::string crowded;
+    {
+      std::lock_guard lock(mutex_);
+      const auto own = of_address_.find(client);
+      const bool many = own != of_address_.end() && own->second >= options_.connections_of_address;
+      if (!many && open_ < options_.connections) return true;
+      crowded = client;
+      if (!many)
+        for (std::size_t most = 0; const auto& [address, count] : of_address_)
+          if (count > most) std::tie(crowded, most) = std::pair(address, count);
+    }
+    const Owned longest = resting.take_longest(crowded);
+    if (longest) forget(*longest);
+    return longest != nullptr;
+  }
+
+  // As far as it goes at once.
+  void say_full(const Descriptor& socket) const {
+    const Answer answer = refusal({.method = {}, .path = {}}, 503,
+                                  "as many connections as may be are open: try again later");
+    Connection one(Descriptor(::dup(socket.get())), {}, {}, {0, 0});
+    (void)detail::write_answer(one, answer, {}, {now(), Duration::zero()});
+  }
+
+  // It is closed by its owner, who lets it go.
+  void forget(Connection& connection) {
+    std::lock_guard lock(mutex_);
+    --open_;
+    held_bytes_ -= std::exchange(connection.counted_bytes, 0);
+    const auto found = of_address_.find(connection.client());
+    if (--found->second == 0) of_address_.erase(found);
   }
 
   void serve_all() {
+    take_no_broken_pipes();
     std::unique_lock lock(mutex_);
     for (;;) {
+      ++free_threads_;
       changed_.wait(lock, [this] { return closing_ || !waiting_.empty(); });
+      --free_threads_;
       if (closing_) return;
       Owned connection = std::move(waiting_.front());
       waiting_.pop_front();
       served_.insert(connection->number());
       lock.unlock();
-      const bool goes_on = serve(*connection);
+      const bool stays = serve(*connection);
       lock.lock();
       served_.erase(connection->number());
-      if (!goes_on || closing_) {
-        --open_;
-        lock.unlock();
-        connection.reset();
-        lock.lock();
+      if (stays && !closing_) {
+        back_.push_back(std::move(connection));
+        wake();
         continue;
       }
-      back_.push_back(std::move(connection));
-      wake();
+      lock.unlock();
+      forget(*connection);
+      connection.reset();
+      lock.lock();
     }
   }
 
-  // What the client has sent so far, one request after another.
-  bool serve(Connection& connection) {
-    do {
-      connection.begin_request(now() + options_.deadline, options_.request_bytes);
-      if (protocol_.serve(connection)) continue;
-      connection.begin_request(now() + options_.deadline, options_.request_bytes);
-      connection.end();
-      return false;
-    } while (connection.has_more());
-    return true;
+  // What the client has sent so far, one request after another. Whether the connection stays.
+  bool serve(Connection& from) {
+    if (from.ended) return throw_away(from);
+    if (from.timed_out)
+      return refuse(from, 408, "the request did not come in time: send it faster, or less of it");
+    for (;;) {
+      RequestReader& reader = from.reader();
+      switch (reader.stage()) {
+        case RequestReader::Stage::failed:
+          return refuse(from, reader.status(), reader.why());
+        case RequestReader::Stage::whole:
+          if (!answer(from)) return end(from);
+          continue;
+        default:
+          break;
+      }
+      const bool begun = !reader.is_empty(),
+                 had_head = reader.stage() == RequestReader::Stage::body;
+      switch (from.receive()) {
+        case Connection::Got::end:
+          if (from.is_plain_to_tls()) say_plainly(from);
+          return false;
+        case Connection::Got::nothing:
+          return true;
+        default:
+          break;
+      }
+      if (!begun && !reader.is_empty()) from.until = now() + options_.deadline;
+      if (!had_head && reader.stage() == RequestReader::Stage::body && !begin_body(from))
+        return end(from);
+      if (!count(from))
+        return refuse(from, 503, "too much is being sent at once: try again in a moment");
+    }
+  }
+
+  // Whether it is to come.
+  bool begin_body(Connection& from) {
+    RequestReader& reader = from.reader();
+    const std::size_t bytes =
+        reader.told_body_bytes() > 0 ? reader.told_body_bytes() : options_.body_bytes;
+    from.until = now() + options_.deadline +
+                 std::chrono::milliseconds(std::uint64_t{bytes} * 1000 / kLeastBodyRate);
+    if (options_.look_at_head)
+      if (const auto instead = options_.look_at_head(asked_of(from, reader.request()))) {
+        (void)write(from, *instead, false);
+        return false;
+      }
+    return !reader.take_continue() || from.send(kContinue, now() + options_.deadline);
+  }
+
+  // What of its request is here, in the sum of all. False: that is too much.
+  bool count(Connection& from) {
+    std::lock_guard lock(mutex_);
+    const std::size_t bytes = from.reader().buffered_bytes();
+    held_bytes_ = held_bytes_ - from.counted_bytes + bytes;
+    from.counted_bytes = bytes;
+    return held_bytes_ <= options_.bytes_under_way ||
+           from.reader().stage() == RequestReader::Stage::whole;
+  }
+
+  static Request asked_of(Connection& from, Request request) {
+    request.client = from.client();
+    request.is_open = [&from] { return !from.is_gone(); };
+    return request;
+  }
+
+  // Whether another one may come.
+  bool answer(Connection& from) {
+    const bool goes_on = from.reader().keeps_alive() && options_.idle > Duration::zero();
+    form_ = {.in_chunks = !from.reader().is_1_0()};
+    const Request asked = asked_of(from, from.reader().take());
+    form_.without_body = asked.method == "HEAD";
+    (void)count(from);
+    const bool written = write(from, answer_of(asked), goes_on);
+    from.since = now();
+    from.until = from.since + (from.reader().is_empty() ? options_.idle : options_.deadline);
+    return written && goes_on;
+  }
+
+  Answer answer_of(const Request& asked) const {
+    try {
+      return handler_(asked);
+    } catch (const std::exception& thrown) {
+      log::error("http", "an answer to " + asked.path + " failed: " + thrown.what());
+      return refusal(asked, 500, "the answer could not be made; the node's log tells why");
+    }
+  }
+
+  bool write(Connection& to, const Answer& answer, bool goes_on) {
+    form_.goes_on = goes_on;
+    return detail::write_answer(to, answer, form_,
+                                {now() + options_.answer_deadline, options_.deadline});
+  }
+
+  Answer refusal(const Request& request, int status, const std::string& why) const {
+    if (options_.refuse) return options_.refuse(request, status, why);
+    return {.status = status, .body = why + "\n"};
+  }
+
+  bool refuse(Connection& from, int status, const std::string& why) {
+    form_ = {};
+    (void)write(from, refusal(asked_of(from, from.reader().request()), status, why), false);
+    return end(from);
+  }
+
+  void say_plainly(Connection& from) const {
+    const Answer answer =
+        refusal({.method = {}, .path = {}}, 400, "this port speaks TLS: ask by https://");
+    Connection plain(Descriptor(::dup(from.number())), {}, {}, {0, 0});
+    (void)detail::write_answer(plain, answer, {}, {now(), Duration::zero()});
+  }
+
+  bool end(Connection& from) {
+    from.end();
+    from.until = now() + kRestPause;
+    return throw_away(from);
+  }
+
+  static bool throw_away(Connection& from) {
+    for (;;)
+      if (const auto got = from.throw_away(); got != Connection::Got::bytes)
+        return got == Connection::Got::nothing;
   }
 
   const ServerOptions options_;
-  const HostPort place_;
-  Protocol protocol_;
-  const Descriptor listening_, wake_;
-  std::vector<Idle> idle_;  // of watch() alone
+  const Handler handler_;
+  const Opened opened_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool closing_ = false;
-  std::size_t open_ = 0;              // connections in all
-  std::deque<Owned> waiting_, back_;  // with something to read; to be watched again
+  std::size_t open_ = 0, held_bytes_ = 0, free_threads_ = 0;
+  std::map<std::string, std::size_t> of_address_;
+  std::deque<Owned> waiting_, back_;  // with something to do; to be watched again
   std::set<int> served_;              // file numbers
   std::vector<std::jthread> threads_;
+  std::jthread watcher_;
+  static thread_local detail::AnswerForm form_;  // of the request that this thread answers
 };
+thread_local detail::AnswerForm SocketServer::form_;
 
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::open(ServerOptions options, Handler handler) {
-  HostPort place = options.listen;
-  if (place.host.starts_with('[') && place.host.ends_with(']'))
-    place.host = place.host.substr(1, place.host.size() - 2);
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
-  hints.ai_socktype = SOCK_STREAM;
-  if (getaddrinfo(place.host.c_str(), std::to_string(place.port).c_str(), &hints, &found) != 0)
-    return Error{ErrorCode::invalid_argument,
-                 "'" + place.host + "' is no address: write digits, such as 127.0.0.1"};
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> address(found, &freeaddrinfo);
-  Descriptor listening(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int on = 1;
-  sockaddr_storage taken{};
-  socklen_t size = sizeof taken;
-  if (listening.get() < 0 ||
-      setsockopt(listening.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-      ::bind(listening.get(), address->ai_addr, address->ai_addrlen) != 0 ||
-      ::listen(listening.get(), SOMAXCONN) != 0 ||
-      getsockname(listening.get(), reinterpret_cast<sockaddr*>(&taken), &size) != 0)
-    return system_error("cannot listen on", options.listen);
-  place = options.listen;
-  place.port =
-      ntohs(taken.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&taken)->sin6_port
-                                        : reinterpret_cast<const sockaddr_in*>(&taken)->sin_port);
+  HostPort place;
+  auto listening = detail::listen_on(options.listen, place);
+  if (!listening) return listening.error();
+  std::unique_ptr<Tls> tls;
+  if (options.tls) {
+    auto opened = Tls::open(*options.tls);
+    if (!opened) return opened.error();
+    tls = *std::move(opened);
+  }
   Descriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (wake.get() < 0) return system_error("cannot watch", options.listen);
-  return std::unique_ptr<Server>(
-      std::make_unique<SocketServer>(std::move(options), std::move(handler), std::move(listening),
-                                     std::move(wake), std::move(place)));
+  if (wake.get() < 0) return detail::socket_error("cannot watch", options.listen);
+  return std::unique_ptr<Server>(std::make_unique<SocketServer>(
+      std::move(options), std::move(handler),
+      Opened{*std::move(listening), std::move(wake), std::move(place), std::move(tls)}));
 }
 
 }  // namespace gpunode::http

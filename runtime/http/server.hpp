@@ -1,13 +1,15 @@
-// A server for questions over HTTP/1.1. cpp-httplib reads and writes the protocol; the sockets and
-// threads are here, so that everything has a bound: so many threads, so many connections, so many
-// bytes of a request, one deadline for reading one, however slowly its client goes, and another one
-// for writing the answer. A connection that is idle between two requests takes no thread. Costs one
-// thread that accepts and watches, and ServerOptions::threads that answer.
+// A server for questions over HTTP/1.1, plain or over TLS 1.3, that may stand where strangers reach it:
+// everything has a bound. So many connections, in all and of one address; so many bytes of a request and
+// of all requests together; deadlines for the handshake and a request's head, for its body by its size,
+// and for each piece of the answer. A thread is taken by a request that is whole and by nothing slower:
+// until then one thread watches all connections. Costs that thread, and up to ServerOptions::threads that
+// answer, each started when it is first needed.
 #pragma once
 
+#include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,24 +18,10 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/base/host_port.hpp"
 #include "runtime/base/result.hpp"
+#include "runtime/http/request.hpp"
+#include "runtime/http/tls.hpp"
 
 namespace gpunode::http {
-
-struct Request {
-  std::string method, path;  // "GET", "/metrics"; what stood behind '?' is in `query`
-  std::multimap<std::string, std::string> query = {};
-  std::map<std::string, std::string> headers = {};  // names in small letters; of several the last
-  std::string body = {};
-  std::string client = {};  // its address
-  // Whether somebody is still there to read the answer; false too once the server closes.
-  std::function<bool()> is_open = {};
-
-  // Empty where there is none.
-  std::string_view header(const std::string& name) const {
-    const auto found = headers.find(name);
-    return found == headers.end() ? std::string_view() : found->second;
-  }
-};
 
 // What an answer that comes piece by piece is written to.
 class Writer {
@@ -56,20 +44,31 @@ struct Answer {
 
 struct ServerOptions {
   HostPort listen = {};  // an address as digits, with or without brackets; port 0 takes a free one
-  // So many requests are answered at once, as many clients may be slow.
+  // So many requests are answered at once.
   std::size_t threads = 4;
-  // So many connections are open at once. Where one more comes, the one idle for longest is closed;
-  // where none is idle, the new one.
+  // So many connections are open at once, and of one address. Where one more comes, the one of the
+  // address with most that waits for longest is closed; where all are at work, the new one.
   std::size_t connections = 20;
-  // For reading a request, from its first byte; and for each piece of an answer to be taken.
+  std::size_t connections_of_address = SIZE_MAX;
+  // From a connection's or request's first byte to its head's last; as long for its body, and a second
+  // more for each 64 KiB of it. And for each piece of an answer to be taken.
   Duration deadline = std::chrono::seconds(5);
-  // For all of an answer, from the request's last byte.
+  // For all of an answer to be taken, from when there is something of it.
   Duration answer_deadline = std::chrono::seconds(5);
   // A connection without a request is closed after this; the first one is to come within `deadline`.
   // Zero: one request a connection.
   Duration idle = std::chrono::seconds(60);
-  // Head and body together; a longer request is not answered, or with 413.
-  std::size_t request_bytes = 16 << 10;
+  std::size_t head_bytes = 16 << 10;
+  std::size_t body_bytes = 16 << 10;
+  // Of all requests that are not whole yet.
+  std::size_t bytes_under_way = 64 << 20;
+  // Empty: plain. Else a file may be renewed while the server runs.
+  std::optional<TlsFiles> tls = {};
+  // A request's head, before its body is taken: what to answer instead, and hang up. May be empty.
+  std::function<std::optional<Answer>(const Request& head)> look_at_head = {};
+  // What the server itself refuses, in the words of whoever answers; `request` has what is known of it.
+  // Empty: as plain text.
+  std::function<Answer(const Request& request, int status, const std::string& why)> refuse = {};
 };
 
 class Server {
@@ -78,7 +77,7 @@ class Server {
   using Handler = std::function<Answer(const Request& request)>;
 
   // Fails with invalid_argument (no address of digits), already_exists (another program listens
-  // there), io_error.
+  // there), io_error; and as Tls::open does.
   static Result<std::unique_ptr<Server>> open(ServerOptions options, Handler handler);
   virtual ~Server() = default;
 

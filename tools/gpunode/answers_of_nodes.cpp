@@ -137,6 +137,37 @@ tokens[].ends_in_seconds  | number s | | until nobody can join with it
 = token revoke
 id             | text     | | the token with which nobody joins any more
 
+= http-key create
+key                  | text    | without --out | the key; it is shown this once
+path                 | text    | with --out | the file that holds it
+id                   | text    | | which it is; no secret
+name                 | text    | | whose it is
+may                  | texts   | | infer, list, metrics
+models               | texts   | | those that it may use; none: all
+requests_per_minute  | whole   | | 0: as many as it likes
+tokens_per_minute    | whole   | | of prompts and texts; 0: as many as it likes
+at_once              | whole   | | requests under way; 0: as many as it likes
+created              | whole s | | since 1970
+expires              | whole s | with --expires | since 1970
+expired              | truth   | | whether that is over
+
+= http-key ls
+keys                        | list    | | those that open something
+keys[].id                   | text    | | which it is; no secret
+keys[].name                 | text    | | whose it is
+keys[].may                  | texts   | | infer, list, metrics
+keys[].models               | texts   | | those that it may use; none: all
+keys[].requests_per_minute  | whole   | | 0: as many as it likes
+keys[].tokens_per_minute    | whole   | | of prompts and texts; 0: as many as it likes
+keys[].at_once              | whole   | | requests under way; 0: as many as it likes
+keys[].created              | whole s | | since 1970
+keys[].expires              | whole s | it has a term | since 1970
+keys[].expired              | truth   | | whether that is over
+
+= http-key revoke
+id    | text | | the key that opens nothing any more
+name  | text | | whose it was
+
 = node revoke
 id             | text     | | the node that is out
 name           | text     | | its name

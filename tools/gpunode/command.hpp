@@ -44,6 +44,7 @@ class Arguments {
   void add(const std::string& name, std::string value) {
     values_[name].push_back(std::move(value));
   }
+  void clear(const std::string& name) { values_.erase(name); }
   bool has(const std::string& name) const { return values_.contains(name); }
   std::string text(const std::string& name, const std::string& fallback = "") const;
   std::vector<std::string> all(const std::string& name) const;

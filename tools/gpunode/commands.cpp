@@ -42,8 +42,24 @@ std::vector<Flag> node_flags(std::vector<Flag> first) {
        "answer GET /metrics there for Prometheus; loopback alone, port 0 takes a free one; 'none' "
        "ends what an earlier start was told (default: not at all)"},
       {"--http", "HOST:PORT",
-       "answer OpenAI's completions there for every model that the cluster serves; loopback alone, "
-       "port 0 takes a free one; 'none' ends what an earlier start was told (default: not at all)"},
+       "answer OpenAI's completions and KServe's protocol there for every model that the cluster "
+       "serves; beyond loopback "
+       "it "
+       "wants keys (`http-key create`) and TLS; port 0 takes a free one; 'none' ends what an "
+       "earlier "
+       "start was told (default: not at all)"},
+      {"--http-tls-cert", "FILE",
+       "speak TLS 1.3 at --http with this certificate (PEM, its chain behind it); read anew when "
+       "it "
+       "changes; 'none' ends it"},
+      {"--http-tls-key", "FILE", "the certificate's private key (PEM, readable by you alone)"},
+      {"--cors-origin", "ORIGIN",
+       "a page that browsers may ask --http from, https://HOST[:PORT], or '*' where keys are "
+       "wanted; "
+       "'none' ends it (default: no page)",
+       true},
+      {"--insecure-http", "no-keys,no-tls",
+       "let --http stand beyond loopback without keys, without TLS, or both; 'none' ends it"},
       {"--bulk-plain", "",
        "let bulk traffic go unsealed to peers that allow it too; trusts that network"},
       {"--detach", "",
@@ -172,6 +188,39 @@ std::vector<Command> make_commands() {
        {{"TOKEN", "its id or label, as `gpunode token ls` lists it"}},
        {kState, kJson},
        run_token_revoke},
+      {"http-key create",
+       "make a key for who asks over HTTP",
+       "Prints the key alone on standard output, once: only its hash is kept, in http_keys.json of "
+       "the "
+       "state directory. From the first key on --http answers nobody without one. Needs no node; "
+       "one "
+       "that runs knows it within a second.",
+       {{"NAME", "whose it is, for people"}},
+       {{"--models", "LIST", "the models it may use: a,b (default: all)"},
+        {"--may", "RIGHTS", "infer, list, metrics, or all (default infer,list)"},
+        {"--rate", "N", "requests a minute (default: any)"},
+        {"--tokens", "N", "tokens a minute, of prompts and texts (default: any)"},
+        {"--at-once", "N", "requests under way at one time (default: any)"},
+        {"--expires", "TIME", "it ends after this: 12h, 30d (default: never)"},
+        {"--out", "FILE", "write it there, readable by you alone, instead of printing it"},
+        kState,
+        kJson},
+       run_http_key_create},
+      {"http-key ls",
+       "list the keys for HTTP, and what each may",
+       "Needs no node.",
+       {},
+       {kState, kJson},
+       run_http_key_ls,
+       {"http-key list"}},
+      {"http-key revoke",
+       "end a key for HTTP",
+       "Who uses it is refused within a second, and what is under way for it is cut. Needs no "
+       "node.",
+       {{"NAME", "its name or id, as `gpunode http-key ls` lists it"}},
+       {kState, kJson},
+       run_http_key_revoke,
+       {"http-key rm"}},
       {"node revoke",
        "put a node out of the cluster, for good",
        "From any node that may operate. All nodes close their links to it, those that are away "

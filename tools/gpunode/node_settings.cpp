@@ -16,9 +16,10 @@ using nlohmann::json;
 constexpr const char* kEarlier = "earlier.json";  // in the state directory
 constexpr std::uint64_t kLargest = 1 << 20;       // of either file, bytes
 
+constexpr const char* kNone = "none";  // ends what an earlier start was told
 constexpr const char* kData = "data";  // a section for each set in the file; NAME=PATH elsewhere
 
-enum class Kind { text, list, whole, yes };
+enum class Kind { text, path, list, whole, yes };  // a path is of this folder, or of the file's
 struct Row {
   const char* key;
   const char* flag;
@@ -39,6 +40,10 @@ constexpr Row kRows[] = {
     {"on_device_loss", "--on-device-loss", Kind::text, "restart", false},
     {"metrics", "--metrics", Kind::text, "", true},
     {"http", "--http", Kind::text, "", true},
+    {"http_tls_cert", "--http-tls-cert", Kind::path, "", true},
+    {"http_tls_key", "--http-tls-key", Kind::path, "", true},
+    {"cors_origins", "--cors-origin", Kind::list, "", true},
+    {"insecure_http", "--insecure-http", Kind::text, "", true},
     {"bulk_plain", "--bulk-plain", Kind::yes, "", false},
     {"log_json", "--log-json", Kind::yes, "", false},
     {"no_sandbox", "--no-sandbox", Kind::yes, "", false},
@@ -53,6 +58,7 @@ Result<std::vector<std::string>> values_of(const Row& row, const toml::node& nod
   std::vector<std::string> values;
   switch (row.kind) {
     case Kind::text:
+    case Kind::path:
       if (auto text = node.value_exact<std::string>()) return std::vector{*text};
       return bad(key + "a text in quotes" + toml_place(node));
     case Kind::whole:
@@ -73,6 +79,15 @@ Result<std::vector<std::string>> values_of(const Row& row, const toml::node& nod
     values.push_back(*text);
   }
   return values;
+}
+
+// One that is relative starts at the file's folder.
+std::string whole_path(const std::string& written, const std::string& file) {
+  const std::filesystem::path given(written);
+  if (written.empty() || written == kNone) return written;
+  return (given.is_absolute() ? given : std::filesystem::absolute(file).parent_path() / given)
+      .lexically_normal()
+      .string();
 }
 
 // [data.NAME]; a path that is relative starts at the file's folder.
@@ -100,9 +115,7 @@ Result<DataOffer> data_set_of(const std::string& name, const toml::node& entry,
     }
   }
   if (fields->size() != (fields->contains("for") ? 2u : 1u)) return wrong();
-  const std::filesystem::path given(*path);
-  offer.path = (given.is_absolute() ? given : std::filesystem::absolute(file).parent_path() / given)
-                   .lexically_normal();
+  offer.path = whole_path(*path, file);
   return offer;
 }
 
@@ -172,6 +185,8 @@ Result<void> NodeSettings::read_file(const std::string& path) {
     Value& value = values_[static_cast<std::size_t>(row - kRows)];
     value.values = *std::move(values);
     value.source = Source::file;
+    if (row->kind == Kind::path)
+      for (std::string& one : value.values) one = whole_path(one, path);
   }
   return {};
 }
@@ -215,6 +230,12 @@ void NodeSettings::add_flags() {
     if (arguments_.has(value.flag)) {
       value.values = arguments_.all(value.flag);
       value.source = Source::flag;
+      const auto row = std::ranges::find(kRows, value.key, &Row::key);
+      if (row->kind != Kind::path) continue;
+      arguments_.clear(value.flag);  // the node leaves this folder
+      for (std::string& one : value.values)
+        arguments_.add(value.flag,
+                       one = whole_path(one, (std::filesystem::current_path() / "here").string()));
     } else if (value.source != Source::fallback) {
       for (const std::string& one : value.values) arguments_.add(value.flag, one);
     }

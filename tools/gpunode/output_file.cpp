@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "runtime/storage/posix_file_system.hpp"
+
 namespace gpunode::cli {
 namespace fs = std::filesystem;
 namespace {
@@ -42,6 +44,21 @@ Result<storage::Path> output_folder(const Invocation& invocation, const std::str
     return Error{ErrorCode::invalid_argument, path.string() + " is not a folder: name another"};
   if (auto good = outside_state(invocation, path); !good) return good.error();
   return path;
+}
+
+Result<storage::Path> secret_file(const Invocation& invocation, const std::string& out) {
+  auto path = output_file(invocation, out);
+  if (path && std::filesystem::exists(*path))
+    return Error{ErrorCode::already_exists, path->string() +
+                                                " is there already, perhaps with another secret: "
+                                                "remove it, or name another file"};
+  return path;
+}
+
+Result<void> write_secret(const storage::Path& path, const std::string& secret) {
+  storage::PosixFileSystem files;
+  const std::string text = secret + "\n";
+  return files.write_atomic(path, {as_bytes(text)});
 }
 
 }  // namespace gpunode::cli

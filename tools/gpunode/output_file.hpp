@@ -17,4 +17,9 @@ Result<storage::Path> output_file(const Invocation& invocation, const std::strin
 // is no folder, or lies in the state directory.
 Result<storage::Path> output_folder(const Invocation& invocation, const std::string& out);
 
+// Where a secret goes, which is written over nothing. Fails as output_file does; already_exists.
+Result<storage::Path> secret_file(const Invocation& invocation, const std::string& out);
+// A line of its own, readable by its owner alone. Fails as writing does.
+Result<void> write_secret(const storage::Path& path, const std::string& secret);
+
 }  // namespace gpunode::cli

@@ -1,10 +1,8 @@
 // `token create`: the token alone on standard output, so that it can go straight into a file; `token
 // ls` and `token revoke`: what becomes of those that were made here.
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 
-#include "runtime/storage/posix_file_system.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/output_file.hpp"
@@ -24,20 +22,9 @@ std::string advice_of(const nlohmann::json& answer) {
          " --token-file FILE\n";
 }
 
-Result<storage::Path> new_file(const Invocation& invocation, const std::string& out) {
-  auto path = output_file(invocation, out);
-  if (path && std::filesystem::exists(*path))
-    return Error{ErrorCode::already_exists, path->string() +
-                                                " is there already, perhaps with another token: "
-                                                "remove it, or name another file"};
-  return path;
-}
-
 // Moves the token into a file of its own, which nobody else can read.
 Result<void> keep(nlohmann::json& answer, const storage::Path& path) {
-  storage::PosixFileSystem files;
-  const std::string text = word(answer, "token") + "\n";
-  if (auto written = files.write_atomic(path, {as_bytes(text)}); !written) return written;
+  if (auto written = write_secret(path, word(answer, "token")); !written) return written;
   answer.erase("token");
   answer["path"] = path.string();
   return {};
@@ -61,7 +48,7 @@ int run_token_create(const Invocation& invocation) {
   // Looked at before: a token that is made and cannot be written would be good, and nobody's.
   std::optional<storage::Path> file;
   if (const std::string out = invocation.arguments.text("--out"); !out.empty()) {
-    auto fresh = new_file(invocation, out);
+    auto fresh = secret_file(invocation, out);
     if (!fresh) return fail(invocation, fresh.error());
     file = std::move(*fresh);
   }

@@ -114,6 +114,30 @@ std::string without_scheme(const std::string& endpoint) {
   return endpoint.starts_with("tcp://") ? endpoint.substr(6) : endpoint;
 }
 
+// What nothing may be said of any more after an earlier start.
+std::string unless_none(std::string text) {
+  return text == "none" ? std::string() : std::move(text);
+}
+
+Result<HttpAccess> http_access(const Arguments& arguments) {
+  HttpAccess access;
+  access.certificate = unless_none(arguments.text("--http-tls-cert"));
+  access.key = unless_none(arguments.text("--http-tls-key"));
+  access.origins = arguments.all("--cors-origin");
+  std::erase(access.origins, "none");
+  const std::string without = unless_none(arguments.text("--insecure-http"));
+  for (std::string_view rest = without; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+    if (word != "no-keys" && word != "no-tls")
+      return Error{ErrorCode::invalid_argument,
+                   "--insecure-http wants no-keys, no-tls, or both with a comma, not '" +
+                       std::string(word) + "'"};
+    (word == "no-keys" ? access.without_keys : access.without_tls) = true;
+  }
+  return access;
+}
+
 Result<NodeConfig> make_config(const Invocation& invocation, const NodeSettings& settings) {
   const Arguments& arguments = settings.arguments();
   NodeConfig config;
@@ -126,10 +150,11 @@ Result<NodeConfig> make_config(const Invocation& invocation, const NodeSettings&
   config.labels = arguments.all("--label");
   config.data_sets = settings.data_sets();
   config.bulk_plain = arguments.has("--bulk-plain");
-  config.metrics = arguments.text("--metrics");
-  if (config.metrics == "none") config.metrics.clear();
-  config.http = arguments.text("--http");
-  if (config.http == "none") config.http.clear();
+  config.metrics = unless_none(arguments.text("--metrics"));
+  config.http = unless_none(arguments.text("--http"));
+  auto access = http_access(arguments);
+  if (!access) return access.error();
+  config.http_access = *std::move(access);
   for (const std::string& label : config.labels)
     if (label.empty() || label.front() == '=')
       return Error{ErrorCode::invalid_argument,

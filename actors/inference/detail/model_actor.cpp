@@ -8,6 +8,7 @@
 
 #include <deque>
 
+#include "actors/inference/row_answers.hpp"
 #include "actors/mailbox.hpp"
 #include "runtime/base/log.hpp"
 
@@ -24,6 +25,7 @@ struct State {
   std::deque<Generate> held;  // until the model has moved from a device that is drained
   bool stepping = false;      // a Step is under way
   telemetry::Registry* metrics = nullptr;
+  std::shared_ptr<ModelPulses> pulses;
   telemetry::Gauge *under_way = nullptr, *waiting = nullptr;  // looked up once, as each pass tells
   std::string served_as;
 };
@@ -44,6 +46,7 @@ void move(State& state) {
   const auto to = state.load.choose_device();
   ServedModel::Options options = state.load.options;
   options.device = *to;
+  state.pulses->begin_loading(state.served_as);
   auto moved = ServedModel::move(*state.model, options);
   const std::string what = options.user + " on " + from.id() + ", which is drained, ";
   if (!moved) {
@@ -101,6 +104,33 @@ void begin(State& state, Generate order) {
        }});
 }
 
+void tell_rows(const State& state, const Result<InferAnswer>& answer) {
+  const telemetry::Labels labels{{"model", state.served_as}};
+  if (!answer)
+    return state.metrics
+        ->counter("gpunode_infer_failures_total", "Requests with rows that failed here", labels)
+        .add();
+  state.metrics->counter("gpunode_infer_rows_total", "Rows answered here", labels)
+      .add(static_cast<std::uint64_t>(answer->outputs.front().shape.front()));
+  state.metrics->histogram("gpunode_infer_seconds", "Time of an answer to rows", labels)
+      .record(answer->seconds);
+}
+
+// Between two passes.
+void answer(State& state, const Infer& order) {
+  if (!state.model) return order.reply(Error{ErrorCode::unavailable, "the model is not loaded"});
+  const auto* request = std::get_if<InferRequest>(&order.request);
+  if (!request) return order.reply(SharedBytes::from(encode_infer(describe_tensors(*state.model))));
+  const auto told = answer_rows(*state.model, *request, *state.load.options.clock, order.deadline);
+  tell_rows(state, told);
+  order.reply(told ? Result<SharedBytes>(SharedBytes::from(encode_infer(*told)))
+                   : Result<SharedBytes>(told.error()));
+}
+
+void beat(const State& state) {
+  if (state.model) state.pulses->beat(state.served_as, state.load.options.clock->now());
+}
+
 // One pass at a time, and what has come meanwhile before the next.
 void go_on(Self* self) {
   State& state = self->state;
@@ -119,20 +149,23 @@ void give_memory_back() {
   malloc_trim(0);
 }
 
-caf::behavior behaviour(Self* self, caf::actor owner, std::string name,
-                        telemetry::Registry* metrics) {
+caf::behavior behaviour(Self* self, ModelActorOptions options) {
   expect_known_messages(self);
-  self->state.metrics = metrics;
-  self->state.served_as = name;
+  self->state.metrics = options.metrics;
+  self->state.pulses = options.pulses;
+  self->state.served_as = options.name;
   return {
-      [self, owner, name](const Load& load) {
+      [self, owner = options.owner, name = options.name](const Load& load) {
+        self->state.pulses->begin_loading(name);
         auto model = ServedModel::load(load.options);
         if (!model) {
+          self->state.pulses->forget(name);
           give_memory_back();
           return self->send(owner, Loaded{name, model.error()});
         }
         self->state.model = std::move(*model);
         self->state.load = load;
+        beat(self->state);
         self->delayed_send(self, kLookEvery, Tick{});
         self->send(owner, Loaded{name, self->state.model->facts()});
       },
@@ -142,16 +175,20 @@ caf::behavior behaviour(Self* self, caf::actor owner, std::string name,
         self->state.held.push_back(order);
         go_on(self);
       },
+      [self](const Infer& order) { answer(self->state, order); },
       [self](const Step&) {
         self->state.stepping = false;
         if (!self->state.model->is_idle()) self->state.model->pass();
         go_on(self);
+        beat(self->state);
       },
       [self](const Tick&) {
         self->delayed_send(self, kLookEvery, Tick{});
         go_on(self);
+        beat(self->state);
       },
       [self](const Shutdown&) {
+        self->state.pulses->forget(self->state.served_as);
         self->state.model.reset();
         give_memory_back();
         self->quit();
@@ -161,9 +198,8 @@ caf::behavior behaviour(Self* self, caf::actor owner, std::string name,
 
 }  // namespace
 
-caf::actor spawn_model(caf::actor_system& system, caf::actor owner, std::string name,
-                       telemetry::Registry& metrics) {
-  return system.spawn<caf::detached>(behaviour, std::move(owner), std::move(name), &metrics);
+caf::actor spawn_model(caf::actor_system& system, ModelActorOptions options) {
+  return system.spawn<caf::detached>(behaviour, std::move(options));
 }
 
 }  // namespace gpunode::inference

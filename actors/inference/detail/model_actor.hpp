@@ -9,6 +9,8 @@
 #include <string>
 
 #include "actors/inference/generate_codec.hpp"
+#include "actors/inference/infer_codec.hpp"
+#include "actors/inference/model_pulse.hpp"
 #include "actors/inference/piece_teller.hpp"
 #include "actors/inference/served_model.hpp"
 #include "actors/messages.hpp"
@@ -32,8 +34,19 @@ struct Generate {
   PieceTeller::Send send_piece = {};  // empty: none are wanted
 };
 
-// It answers `owner` with Loaded, and each Generate by its reply. `metrics` outlives it.
-caf::actor spawn_model(caf::actor_system& system, caf::actor owner, std::string name,
-                       telemetry::Registry& metrics);
+struct Infer {
+  InferMessage request;  // InferRequest, InferDescribe
+  Time deadline{};
+  CallReply reply;
+};
+
+struct ModelActorOptions {
+  caf::actor owner;
+  std::string name;
+  telemetry::Registry* metrics = nullptr;  // outlives it
+  std::shared_ptr<ModelPulses> pulses;
+};
+// It answers `owner` with Loaded, and each Generate and Infer by its reply.
+caf::actor spawn_model(caf::actor_system& system, ModelActorOptions options);
 
 }  // namespace gpunode::inference

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "actors/inference/detail/infer_orders.hpp"
 #include "actors/inference/detail/model_actor.hpp"
 #include "actors/json_answer.hpp"
 #include "runtime/base/rng.hpp"
@@ -11,23 +12,8 @@
 namespace gpunode::inference {
 namespace {
 
-// Of a model that no node is known to serve: a moment for the news of a fresh `serve`, no longer.
-constexpr auto kUnknownModelTimeout = std::chrono::seconds(3);
 // Of a piece of a text; a later one that arrives says as much.
 constexpr auto kPieceTimeout = std::chrono::seconds(5);
-
-bool is_offered(const ClusterSnapshot& cluster, const std::string& model) {
-  return std::ranges::any_of(cluster.entries,
-                             [key = "service/" + call_name(model)](const DirectoryEntry& entry) {
-                               return entry.key == key;
-                             });
-}
-
-Error not_served(const std::string& model) {
-  return {ErrorCode::not_found, "no node serves a model named '" + model +
-                                    "': `gpunode models` lists what is served, `gpunode serve` "
-                                    "offers one"};
-}
 
 Result<GenerateAnswer> answer_in(const Result<SharedBytes>& bytes, const std::string& model,
                                  bool known) {
@@ -69,6 +55,19 @@ PieceTeller::Send send_to(const NodeId& asker, const caf::actor& calls) {
 
 }  // namespace
 
+bool is_offered(const ClusterSnapshot& cluster, const std::string& model) {
+  return std::ranges::any_of(cluster.entries,
+                             [key = "service/" + call_name(model)](const DirectoryEntry& entry) {
+                               return entry.key == key;
+                             });
+}
+
+Error not_served(const std::string& model) {
+  return {ErrorCode::not_found, "no node serves a model named '" + model +
+                                    "': `gpunode models` lists what is served, `gpunode serve` "
+                                    "offers one"};
+}
+
 std::string call_name(const std::string& model) {
   return "model/" + model;
 }
@@ -77,7 +76,7 @@ void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams
                 GenerateText order) {
   std::chrono::milliseconds timeout(order.request.timeout_ms);
   const bool known = is_offered(*options.cluster->read(), order.model);
-  if (!known) timeout = std::min<std::chrono::milliseconds>(timeout, kUnknownModelTimeout);
+  if (!known) timeout = std::min(timeout, kUnknownModelTimeout);
   order.request.stream = order.on_piece ? streams->open(std::move(order.on_piece)) : 0;
   const auto done = [streams, stream = order.request.stream, model = order.model, known,
                      done = std::move(order.done)](const Result<SharedBytes>& bytes) {
@@ -129,6 +128,7 @@ GenerateText text_order_of(const Command& command) {
 CallHandler answer_by(caf::actor model, const ServingOptions& options) {
   return [model, clock = options.clock, calls = options.calls](const NodeId& from,
                                                                SharedBytes bytes, CallReply reply) {
+    if (is_infer(bytes.view)) return pass_infer(model, *clock, bytes.view, std::move(reply));
     auto message = decode_generate(bytes.view);
     if (!message) return reply(message.error());
     auto* request = std::get_if<GenerateRequest>(&*message);

@@ -14,8 +14,13 @@
 namespace gpunode::inference {
 
 inline constexpr const char* kPieceCall = "generate.piece";
+// Of a model that no node is known to serve: a moment for the news of a fresh `serve`, no longer.
+inline constexpr std::chrono::milliseconds kUnknownModelTimeout = std::chrono::seconds(3);
 // Under which a model is published.
 std::string call_name(const std::string& model);
+// Whether some node is known to serve it; and the answer where none does.
+bool is_offered(const ClusterSnapshot& cluster, const std::string& model);
+Error not_served(const std::string& model);
 
 // Has a live replica carry it out.
 void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams>& streams,

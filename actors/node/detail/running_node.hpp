@@ -21,6 +21,7 @@
 
 #include "actors/cluster_state.hpp"
 #include "actors/compute/device_roster.hpp"
+#include "actors/inference/model_pulse.hpp"
 #include "actors/job/job_environment.hpp"
 #include "actors/node/call_threads.hpp"
 #include "actors/node/calls.hpp"
@@ -120,6 +121,8 @@ class RunningNode {
   ClusterState cluster_state_;
   std::atomic<bool> caught_up_{false};  // with what another node knew
   telemetry::Registry metrics_;
+  std::shared_ptr<inference::ModelPulses> model_pulses_ =
+      std::make_shared<inference::ModelPulses>();
   std::shared_ptr<PeerLimits> limits_;
   std::shared_ptr<CallThreads> call_threads_;
   std::shared_ptr<Calls> calls_;  // null before the start

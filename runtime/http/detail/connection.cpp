@@ -1,38 +1,71 @@
 #include "runtime/http/detail/connection.hpp"
 
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 namespace gpunode::http::detail {
+namespace {
 
-void Connection::begin_request(SteadyTime deadline, std::size_t bytes) {
-  deadline_ = deadline;
-  piece_ = Duration::zero();
-  bytes_left_ = bytes - std::min(bytes, end_ - begin_);
+constexpr std::size_t kPieceBytes = 16 << 10;  // as much as TLS has in a record
+
+}  // namespace
+
+void Connection::FreesSession::operator()(ssl_st* session) const {
+  SSL_free(session);
 }
 
-void Connection::begin_answer(SteadyTime deadline, Duration piece) {
-  deadline_ = deadline;
-  piece_ = piece;
+Connection::Connection(Descriptor socket, std::string client, Session session,
+                       RequestReader::Limits limits)
+    : socket_(std::move(socket)),
+      client_(std::move(client)),
+      session_(std::move(session)),
+      reader_(limits),
+      wanted_(POLLIN) {
+  if (session_) SSL_set_fd(session_.get(), socket_.get());
+}
+
+Connection::~Connection() = default;
+
+Connection::Got Connection::receive() {
+  char piece[kPieceBytes];
+  const ssize_t count = read_some(piece, sizeof piece);
+  if (count <= 0) return count < 0 && !broken_ ? Got::nothing : Got::end;
+  reader_.add({piece, static_cast<std::size_t>(count)});
+  return Got::bytes;
+}
+
+Connection::Got Connection::throw_away() {
+  char piece[kPieceBytes];  // as it is, without TLS
+  const ssize_t count = ::recv(socket_.get(), piece, sizeof piece, MSG_DONTWAIT);
+  wanted_ = POLLIN;
+  if (count > 0) return Got::bytes;
+  const bool later = count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  return later ? Got::nothing : Got::end;
+}
+
+bool Connection::send(std::string_view bytes, SteadyTime until) {
+  while (!bytes.empty()) {
+    const ssize_t count = write_some(bytes.substr(0, kPieceBytes));
+    if (count > 0)
+      bytes.remove_prefix(static_cast<std::size_t>(count));
+    else if (broken_ || count == 0 || !wait(until))
+      return false;
+  }
+  return true;
 }
 
 void Connection::end() {
-  ::shutdown(socket_.get(), SHUT_WR);
-  char rest[1024];
-  while (read(rest, sizeof rest) > 0) {
+  ended = true;
+  if (session_ && !broken_ && SSL_is_init_finished(session_.get())) {
+    ERR_clear_error();
+    SSL_shutdown(session_.get());
   }
-}
-
-bool Connection::is_readable() const {
-  return begin_ < end_ || wait(POLLIN, deadline_);
-}
-
-bool Connection::is_writable() const {
-  return wait(POLLOUT, deadline_);
+  ::shutdown(socket_.get(), SHUT_WR);
 }
 
 bool Connection::is_gone() const {
@@ -40,59 +73,70 @@ bool Connection::is_gone() const {
   return ::poll(&one, 1, 0) > 0 && one.revents != 0;
 }
 
-ssize_t Connection::read(char* out, size_t size) {
-  if (begin_ == end_ && !fill()) return -1;
-  const std::size_t count = std::min(size, end_ - begin_);
-  std::memcpy(out, buffer_ + begin_, count);
-  begin_ += count;
-  return static_cast<ssize_t>(count);
-}
-
-ssize_t Connection::write(const char* bytes, size_t size) {
-  const auto until = piece_ > Duration::zero()
-                         ? std::min(deadline_, std::chrono::steady_clock::now() + piece_)
-                         : deadline_;
+ssize_t Connection::read_some(char* to, std::size_t most) {
+  if (session_) {
+    ERR_clear_error();
+    return told_by_session(SSL_read(session_.get(), to, static_cast<int>(most)));
+  }
   for (;;) {
-    const ssize_t count = ::send(socket_.get(), bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t count = ::recv(socket_.get(), to, most, MSG_DONTWAIT);
     if (count >= 0) return count;
     if (errno == EINTR) continue;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) return -1;
-    if (!wait(POLLOUT, until)) return -1;
+    wanted_ = POLLIN;
+    broken_ = errno != EAGAIN && errno != EWOULDBLOCK;
+    return -1;
   }
 }
 
-void Connection::get_remote_ip_and_port(std::string& address, int&) const {
-  address = client_;
+ssize_t Connection::write_some(std::string_view bytes) {
+  if (session_) {
+    ERR_clear_error();
+    return told_by_session(SSL_write(session_.get(), bytes.data(), static_cast<int>(bytes.size())));
+  }
+  for (;;) {
+    const ssize_t count =
+        ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count >= 0) return count;
+    if (errno == EINTR) continue;
+    wanted_ = POLLOUT;
+    broken_ = errno != EAGAIN && errno != EWOULDBLOCK;
+    return -1;
+  }
 }
 
-bool Connection::wait(short events, SteadyTime until) const {
+ssize_t Connection::told_by_session(int result) {
+  if (result > 0) return result;
+  switch (SSL_get_error(session_.get(), result)) {
+    case SSL_ERROR_WANT_READ:
+      wanted_ = POLLIN;
+      return -1;
+    case SSL_ERROR_WANT_WRITE:
+      wanted_ = POLLOUT;
+      return -1;
+    case SSL_ERROR_ZERO_RETURN:
+      return 0;
+    case SSL_ERROR_SSL:
+      plain_to_tls_ = ERR_GET_REASON(ERR_peek_error()) == SSL_R_HTTP_REQUEST;
+      break;
+    default:
+      break;
+  }
+  ERR_clear_error();
+  broken_ = true;
+  return -1;
+}
+
+bool Connection::wait(SteadyTime until) const {
   for (;;) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     if (left.count() <= 0) return false;
     constexpr std::int64_t kLongest = 3'600'000;
-    pollfd one{socket_.get(), events, 0};
-    const int ready = ::poll(&one, 1, static_cast<int>(std::min(left.count(), kLongest)));
+    pollfd one{socket_.get(), wanted_, 0};
+    const int ready =
+        ::poll(&one, 1, static_cast<int>(std::min<std::int64_t>(left.count(), kLongest)));
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return false;
-  }
-}
-
-bool Connection::fill() {
-  const std::size_t most = std::min(sizeof buffer_, bytes_left_);
-  if (most == 0) return false;
-  for (;;) {
-    const ssize_t count = ::recv(socket_.get(), buffer_, most, MSG_DONTWAIT);
-    if (count > 0) {
-      begin_ = 0;
-      end_ = static_cast<std::size_t>(count);
-      bytes_left_ -= end_;
-      return true;
-    }
-    if (count == 0) return false;
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) return false;
-    if (!wait(POLLIN, deadline_)) return false;
   }
 }
 

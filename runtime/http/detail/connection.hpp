@@ -1,57 +1,73 @@
-// One client's connection as cpp-httplib reads and writes it: each request within a deadline and so
-// many bytes, each answer within deadlines of its own. Used by one thread at a time.
+// One client's connection, plain or over TLS: what has come is read without waiting, what goes out waits
+// no longer than it may. Used by one thread at a time.
 #pragma once
 
-#include <httplib.h>
-
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 
 #include "runtime/base/clock.hpp"
 #include "runtime/base/descriptor.hpp"
+#include "runtime/http/request_reader.hpp"
+
+struct ssl_st;
 
 namespace gpunode::http::detail {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-class Connection final : public httplib::Stream {
+class Connection {
  public:
-  Connection(Descriptor socket, std::string client)
-      : socket_(std::move(socket)), client_(std::move(client)) {}
+  struct FreesSession {
+    void operator()(ssl_st* session) const;
+  };
+  using Session = std::unique_ptr<ssl_st, FreesSession>;
 
-  // A request is to be read by then, and of so many bytes.
-  void begin_request(SteadyTime deadline, std::size_t bytes);
-  // The answer is to be written by then, each piece of it within `piece`.
-  void begin_answer(SteadyTime deadline, Duration piece);
-  // Bytes of a next request that are here already.
-  bool has_more() const { return begin_ < end_; }
-  // Waits for the client's own end, so that what is on its way to it is not broken off by a reset.
+  // `session`: null where it is plain.
+  Connection(Descriptor socket, std::string client, Session session, RequestReader::Limits limits);
+  ~Connection();
+
+  enum class Got { bytes, nothing, end };
+  // A piece of what has come, to the reader. Nothing: wanted() is to be waited for.
+  Got receive();
+  // What is still on its way from a client that was told the end.
+  Got throw_away();
+  // Of poll(): what may bring it on.
+  short wanted() const { return wanted_; }
+
+  // False: it is gone, or did not take it all until then.
+  bool send(std::string_view bytes, SteadyTime until);
+  // No more is sent; what was sent is not broken off by a reset while the rest is thrown away.
   void end();
   // The client has ended its side, as one that has gone away does.
   bool is_gone() const;
+  // Of one that speaks no TLS where it should.
+  bool is_plain_to_tls() const { return plain_to_tls_; }
+
   int number() const { return socket_.get(); }
   const std::string& client() const { return client_; }
+  RequestReader& reader() { return reader_; }
 
-  using Stream::write;
-  bool is_readable() const override;
-  bool is_writable() const override;
-  ssize_t read(char* out, size_t size) override;
-  ssize_t write(const char* bytes, size_t size) override;
-  void get_remote_ip_and_port(std::string& address, int& port) const override;
-  void get_local_ip_and_port(std::string&, int&) const override {}
-  socket_t socket() const override { return socket_.get(); }
+  // Its owner's own.
+  SteadyTime until{}, since{};
+  std::size_t counted_bytes = 0;  // of reader(), as the server has them in its sum
+  bool ended = false, timed_out = false;
 
  private:
-  bool wait(short events, SteadyTime until) const;
-  bool fill();
+  // Bytes, 0 at the end, negative: to be waited for (wanted_), or broken.
+  ssize_t read_some(char* to, std::size_t most);
+  ssize_t write_some(std::string_view bytes);
+  ssize_t told_by_session(int result);
+  bool wait(SteadyTime until) const;
 
   const Descriptor socket_;
   const std::string client_;
-  SteadyTime deadline_{};
-  Duration piece_ = Duration::zero();  // zero: a request is being read
-  std::size_t bytes_left_ = 0;
-  char buffer_[16 << 10];
-  std::size_t begin_ = 0, end_ = 0;
+  const Session session_;
+  RequestReader reader_;
+  short wanted_ = 0;
+  bool broken_ = false, plain_to_tls_ = false;
 };
 
 }  // namespace gpunode::http::detail

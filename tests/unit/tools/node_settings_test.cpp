@@ -37,6 +37,18 @@ class Settings : public ::testing::Test {
   Invocation given_;
 };
 
+TEST_F(Settings, a_path_is_of_the_folder_that_it_was_written_in) {
+  write("http_tls_cert = \"tls/cert.pem\"\nhttp_tls_key = \"/etc/key.pem\"\n");
+  EXPECT_EQ(read().arguments().text("--http-tls-cert"), (folder_.path() / "tls/cert.pem").string());
+  EXPECT_EQ(read().arguments().text("--http-tls-key"), "/etc/key.pem");
+  given_.arguments.add("--http-tls-cert", "here.pem");
+  EXPECT_EQ(read().arguments().text("--http-tls-cert"),
+            (std::filesystem::current_path() / "here.pem").string());
+  given_.arguments.clear("--http-tls-cert");
+  given_.arguments.add("--http-tls-cert", "none");
+  EXPECT_EQ(read().arguments().text("--http-tls-cert"), "none");
+}
+
 TEST_F(Settings, a_flag_comes_before_the_file_and_the_file_before_an_earlier_start) {
   given_.arguments.add("--name", "told");
   given_.arguments.add("--label", "zone=a");

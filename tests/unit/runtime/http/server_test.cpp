@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <future>
+#include <stdexcept>
 
 #include "tests/support/raw_client.hpp"
 
@@ -71,14 +72,49 @@ TEST_F(HttpServer, WhatIsNoRequestOrTooLongIsRefused) {
   EXPECT_FALSE(has(ask(head + "\r\n"), " 200 "));
 }
 
-TEST_F(HttpServer, SlowClientsAreCutOffAndOthersServedMeanwhile) {
-  serve({.threads = 2, .deadline = 300ms});
+TEST_F(HttpServer, SlowClientsAreCutOffAndToldSo) {
+  serve({.deadline = 300ms});
   const Descriptor silent = dial();
   say(silent, "GET /fig");
+  EXPECT_TRUE(hear(silent).starts_with("HTTP/1.1 408 "));
+}
+
+TEST_F(HttpServer, SlowClientsTakeNoThread) {
+  serve({.threads = 1, .deadline = 1h});
+  std::vector<Descriptor> slow;
+  for (const char* part : {"", "GET /fig", "POST /figures HTTP/1.1\r\nContent-Length: 5\r\n\r\nab",
+                           "POST /figures HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab"}) {
+    slow.push_back(dial());
+    say(slow.back(), part);
+  }
   EXPECT_TRUE(has(ask("GET /figures HTTP/1.1\r\n\r\n"), " 200 "));
-  const Descriptor second = dial(), third = dial();  // every thread has a slow client now
-  EXPECT_TRUE(has(ask("GET /figures HTTP/1.1\r\n\r\n"), " 200 "));
-  EXPECT_FALSE(has(hear(silent), " 200 "));
+}
+
+TEST_F(HttpServer, AHeadThatIsTooLongIsRefusedWithItsStatus) {
+  serve({.head_bytes = 1000});
+  const Descriptor socket = dial();
+  say(socket, "GET /figures HTTP/1.1\r\nX: " + std::string(1100, 'x'));
+  EXPECT_TRUE(hear(socket).starts_with("HTTP/1.1 431 "));
+}
+
+TEST_F(HttpServer, MoreThanMayBeUnderWayIsRefused) {
+  serve({.body_bytes = 1 << 20, .bytes_under_way = 100'000});
+  const Descriptor first = dial(), second = dial();
+  const std::string head = "POST /figures HTTP/1.1\r\nContent-Length: 200000\r\n\r\n";
+  say(first, head + std::string(60'000, 'x'));
+  say(second, head + std::string(90'000, 'x'));
+  pollfd both[] = {{first.get(), POLLIN, 0}, {second.get(), POLLIN, 0}};
+  ASSERT_EQ(::poll(both, 2, 20'000), 1) << "one of both";
+  EXPECT_TRUE(hear(both[0].revents ? first : second).starts_with("HTTP/1.1 503 "));
+}
+
+TEST_F(HttpServer, OneAddressGetsNoMoreConnectionsThanItMay) {
+  serve({.connections = 10, .connections_of_address = 2, .deadline = 1h});
+  std::vector<Descriptor> silent;
+  for (int i = 0; i < 3; ++i) silent.push_back(dial());
+  pollfd first{silent.front().get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&first, 1, 20'000), 1);
+  EXPECT_EQ(hear(silent.front()), "") << "the one that waited for longest";
 }
 
 TEST_F(HttpServer, MoreConnectionsThanThereMayBeAreClosed) {
@@ -121,6 +157,7 @@ class HttpConversation : public HttpServer {
   void converse(ServerOptions options = {}) {
     options.listen = {"127.0.0.1", 0};
     auto server = Server::open(options, [this](const Request& request) -> Answer {
+      if (request.path == "/thrown") throw std::runtime_error("no answer");
       if (request.path == "/pieces")
         return {.content_type = "text/event-stream", .stream = [this](Writer& to) {
                   while (to.write("piece\n")) {
@@ -206,6 +243,41 @@ TEST_F(HttpConversation, ClosesWhatIsIdleForTooLong) {
   EXPECT_TRUE(has(hear(socket), " 200 "));
 }
 
+TEST_F(HttpConversation, LetsABodyComeThatWaitsToBeAskedFor) {
+  converse();
+  const Descriptor socket = dial();
+  say(socket, "POST /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+  EXPECT_EQ(hear_until(socket, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  say(socket, "hello");
+  EXPECT_TRUE(has(hear_until(socket, " 5"), "POST /a "));
+}
+
+TEST_F(HttpConversation, TakesNoBodyOfWhomItRefusesByTheHead) {
+  ServerOptions options;
+  options.look_at_head = [](const Request& head) -> std::optional<Answer> {
+    if (head.header("x-word") == "open") return {};
+    return Answer{.status = 401, .body = "no"};
+  };
+  converse(std::move(options));
+  const Descriptor socket = dial();
+  say(socket, "POST /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+  const std::string refused = hear_until(socket, "no");
+  EXPECT_TRUE(refused.starts_with("HTTP/1.1 401 ")) << refused;
+  const Descriptor known = dial();
+  say(known, "POST /a HTTP/1.1\r\nX-Word: open\r\nContent-Length: 5\r\n\r\nhello");
+  EXPECT_TRUE(has(hear_until(known, " 5"), "POST /a "));
+}
+
+TEST_F(HttpConversation, RefusesInTheWordsOfWhoeverAnswers) {
+  ServerOptions options;
+  options.refuse = [](const Request& request, int status, const std::string& why) {
+    return Answer{.status = status, .body = "{" + request.path + ": " + why + "}"};
+  };
+  converse(std::move(options));
+  const std::string answer = ask("POST /a HTTP/1.1\r\nContent-Length: 50000\r\n\r\n");
+  EXPECT_TRUE(has(answer, " 413 ") && has(answer, "{/a: the request's body")) << answer;
+}
+
 TEST_F(HttpConversation, StreamsPieceByPieceAndGoesOn) {
   converse();
   const Descriptor socket = dial();
@@ -237,8 +309,21 @@ TEST_F(HttpConversation, AStreamEndsWithAReaderThatDoesNotRead) {
   EXPECT_EQ(gone_.get_future().wait_for(20s), std::future_status::ready);
 }
 
+TEST_F(HttpConversation, AnAnswerThatThrowsIsOneTooAndTellsNothing) {
+  converse();
+  const std::string answer = ask("GET /thrown HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 500 ")) << answer;
+  EXPECT_FALSE(has(answer, "no answer")) << answer;
+}
+
+TEST_F(HttpConversation, AHeadIsAnsweredWithoutABody) {
+  converse();
+  const std::string answer = ask("HEAD /a HTTP/1.1\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(has(answer, " 200 ") && answer.ends_with("\r\n\r\n")) << answer;
+}
+
 TEST_F(HttpConversation, RefusesWhatIsTooLongOrPacked) {
-  converse({.request_bytes = 1000});
+  converse({.body_bytes = 1000});
   EXPECT_TRUE(has(ask("POST /a HTTP/1.1\r\nContent-Length: 5000\r\n\r\n" + std::string(5000, 'x')),
                   " 413 "));
   EXPECT_TRUE(has(ask("POST /a HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx"),

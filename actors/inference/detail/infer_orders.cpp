@@ -1,0 +1,56 @@
+#include "actors/inference/detail/infer_orders.hpp"
+
+#include <caf/send.hpp>
+
+#include <algorithm>
+
+#include "actors/inference/detail/model_actor.hpp"
+#include "actors/inference/detail/text_orders.hpp"
+
+namespace gpunode::inference {
+namespace {
+
+Result<InferMessage> answer_in(const Result<SharedBytes>& bytes, const std::string& model,
+                               bool known) {
+  if (!bytes) {
+    const ErrorCode code = bytes.error().code;
+    const bool absent = code == ErrorCode::not_found || (code == ErrorCode::unavailable && !known);
+    return absent ? not_served(model) : bytes.error();
+  }
+  auto message = decode_infer(bytes->view);
+  const bool is_answer = message && (std::holds_alternative<InferAnswer>(*message) ||
+                                     std::holds_alternative<InferDescription>(*message));
+  if (!is_answer) return Error{ErrorCode::corrupted, "the replica gave no sensible answer"};
+  return message;
+}
+
+}  // namespace
+
+void order_infer(const ServingOptions& options, InferOrder order) {
+  const bool known = is_offered(*options.cluster->read(), order.model);
+  const auto timeout = known ? order.timeout : std::min(order.timeout, kUnknownModelTimeout);
+  if (auto* request = std::get_if<InferRequest>(&order.request))
+    request->timeout_ms = static_cast<std::uint32_t>(timeout.count());
+  caf::anon_send(
+      options.calls,
+      CallRequest{
+          .to = {},
+          .name = call_name(order.model),
+          .request = SharedBytes::from(encode_infer(order.request)),
+          .timeout = timeout,
+          .done = [model = order.model, known, done = std::move(order.done)](
+                      const Result<SharedBytes>& bytes) { done(answer_in(bytes, model, known)); },
+          .may_repeat = true});
+}
+
+void pass_infer(const caf::actor& model, const Clock& clock, ByteView request, CallReply reply) {
+  auto message = decode_infer(request);
+  if (!message) return reply(message.error());
+  const auto* tensors = std::get_if<InferRequest>(&*message);
+  if (!tensors && !std::holds_alternative<InferDescribe>(*message))
+    return reply(Error{ErrorCode::invalid_argument, "not a request"});
+  const Time deadline = clock.now() + std::chrono::milliseconds(tensors ? tensors->timeout_ms : 0);
+  caf::anon_send(model, Infer{*std::move(message), deadline, std::move(reply)});
+}
+
+}  // namespace gpunode::inference

@@ -1,0 +1,17 @@
+// How named tensors are asked for, and answered, over the mesh: a call to "model/<name>" of whoever serves
+// it, as texts are (text_orders.hpp), told apart by the payload's identifier.
+#pragma once
+
+#include <caf/actor.hpp>
+
+#include "actors/inference/serving_actor.hpp"
+#include "actors/messages.hpp"
+
+namespace gpunode::inference {
+
+// Has a live replica carry it out.
+void order_infer(const ServingOptions& options, InferOrder order);
+// What came from any node, to the thread of the model here.
+void pass_infer(const caf::actor& model, const Clock& clock, ByteView request, CallReply reply);
+
+}  // namespace gpunode::inference

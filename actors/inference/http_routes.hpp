@@ -1,0 +1,54 @@
+// What the routes of the HTTP front have in common: what they are given, and how they refuse.
+#pragma once
+
+#include "actors/inference/http_front.hpp"
+#include "actors/inference/http_gate.hpp"
+#include "actors/inference/kserve.hpp"
+
+namespace gpunode::inference {
+
+struct FrontParts {
+  HttpFrontOptions options;
+  HttpGate gate;
+  std::mutex counts_mutex;
+  std::map<std::string, kserve::ModelCounts> counts;  // by models that were served
+
+  explicit FrontParts(HttpFrontOptions given)
+      : options(std::move(given)), gate(options.keys.get(), *options.clock, options.at_once) {}
+};
+
+// A request, and who asks.
+struct Asked {
+  FrontParts& front;
+  const http::Request& request;
+  Caller caller = {};
+};
+
+inline constexpr const char* kJsonType = "application/json";
+
+// As OpenAI's clients read it. `field`: of the request, that it is about.
+http::Answer refusal(const Error& error, const std::string& field = "",
+                     std::chrono::seconds retry_after = std::chrono::seconds(1));
+
+// As those read it whose protocol the path is of.
+http::Answer refusal_at(std::string_view path, const Error& error,
+                        std::chrono::seconds retry_after = std::chrono::seconds(1));
+std::uint64_t random_seed();
+
+http::Answer complete_text(const Asked& asked);
+http::Answer complete_chat(const Asked& asked);
+// That the key sees, all of them or the one that the path names.
+http::Answer list_models(const Asked& asked);
+http::Answer tell_model(const Asked& asked);
+
+http::Answer kserve_server(const Asked& asked);
+http::Answer kserve_live(const Asked& asked);
+http::Answer kserve_ready(const Asked& asked);
+http::Answer kserve_index(const Asked& asked);
+http::Answer kserve_infer(const Asked& asked);
+// Of the model that the path names; ready: it has answered a probe now.
+http::Answer kserve_model(const Asked& asked);
+http::Answer kserve_model_ready(const Asked& asked);
+http::Answer kserve_statistics(const Asked& asked);
+
+}  // namespace gpunode::inference

@@ -1,0 +1,311 @@
+// What kserve.hpp promises of requests: each field read once, strictly, and tensors made of either form.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "actors/inference/kserve.hpp"
+#include "runtime/base/nearest.hpp"
+
+namespace gpunode::inference::kserve {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMostTensors = 16;
+constexpr int kDeepest = 12;
+constexpr const char* kTextInput = "text_input";
+
+Error bad(std::string why) {
+  return {ErrorCode::invalid_argument, std::move(why)};
+}
+
+// The fields that an object may have; else the error.
+std::optional<Error> unknown_in(const Json& object, const std::string& what,
+                                const std::vector<std::string>& known) {
+  if (!object.is_object()) return bad(what + " is no JSON object");
+  for (const auto& [name, value] : object.items())
+    if (std::ranges::find(known, name) == known.end())
+      return bad(what + ": " + unknown_word("field", name, known));
+  return {};
+}
+
+Result<std::string> text_in(const Json& object, const char* field, const std::string& what) {
+  const auto found = object.find(field);
+  if (found == object.end() || !found->is_string())
+    return bad(what + ": '" + field + "' is missing, or no text");
+  return found->get<std::string>();
+}
+
+// Where a parameter may be true or false.
+Result<bool> flag_in(const Json& parameters, const char* name) {
+  const auto found = parameters.find(name);
+  if (found == parameters.end()) return false;
+  if (!found->is_boolean()) return bad("'" + std::string(name) + "' is true or false");
+  return found->get<bool>();
+}
+
+Result<TensorKind> kind_named(const std::string& datatype, const std::string& what) {
+  for (const auto& [name, kind] : {std::pair("FP32", TensorKind::fp32),
+                                   {"INT64", TensorKind::int64},
+                                   {"BYTES", TensorKind::bytes}})
+    if (datatype == name) return kind;
+  static const std::vector<std::string> kOthers = {"BOOL",   "UINT8", "UINT16", "UINT32",
+                                                   "UINT64", "INT8",  "INT16",  "INT32",
+                                                   "FP16",   "BF16",  "FP64"};
+  if (std::ranges::find(kOthers, datatype) != kOthers.end())
+    return Error{ErrorCode::unsupported,
+                 what + ": datatype " + datatype + " is not read here: send FP32, INT64 or BYTES"};
+  return bad(what + ": '" + datatype + "' is no datatype");
+}
+
+template <class Number>
+void append_number(Bytes& data, Number value) {
+  const std::size_t before = data.size();
+  data.resize(before + sizeof value);
+  std::memcpy(data.data() + before, &value, sizeof value);
+}
+
+// One element behind the others; else false.
+bool append(const Json& value, TensorKind kind, Bytes& data) {
+  if (kind == TensorKind::bytes) {
+    if (!value.is_string()) return false;
+    const auto& text = value.get_ref<const std::string&>();
+    append_number(data, static_cast<std::uint32_t>(text.size()));
+    const ByteView bytes = as_bytes(text);
+    data.insert(data.end(), bytes.begin(), bytes.end());
+    return true;
+  }
+  if (kind == TensorKind::int64) {
+    if (!value.is_number_integer()) return false;
+    if (value.is_number_unsigned() &&
+        value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
+      return false;
+    append_number(data, value.get<std::int64_t>());
+    return true;
+  }
+  if (!value.is_number()) return false;
+  const auto real = value.get<double>();
+  if (!(std::abs(real) <= static_cast<double>(std::numeric_limits<float>::max()))) return false;
+  append_number(data, static_cast<float>(real));
+  return true;
+}
+
+// Flat, or as lists in lists.
+bool append_all(const Json& values, TensorKind kind, Bytes& data) {
+  for (const Json& value : values) {
+    const bool good = value.is_array() ? append_all(value, kind, data) : append(value, kind, data);
+    if (!good) return false;
+  }
+  return true;
+}
+
+// Of the body behind its JSON, as much as the tensor says.
+Result<void> take_binary(const Json& size, std::string_view& behind, const std::string& what,
+                         InferTensor& tensor) {
+  if (!size.is_number_unsigned() || size.get<std::uint64_t>() > behind.size())
+    return bad(what +
+               ": its 'binary_data_size' is no number of bytes that the body has behind its "
+               "JSON");
+  const auto count = size.get<std::size_t>();
+  tensor.data = to_bytes(as_bytes(behind.substr(0, count)));
+  behind.remove_prefix(count);
+  return {};
+}
+
+Result<InferTensor> read_input(const Json& from, std::string_view& behind) {
+  std::string what = "an input";
+  if (auto wrong = unknown_in(from, what, {"name", "shape", "datatype", "parameters", "data"}))
+    return *wrong;
+  auto name = text_in(from, "name", what);
+  if (!name) return name.error();
+  InferTensor tensor{.name = *name};
+  what = "input '" + *name + "'";
+  const auto datatype = text_in(from, "datatype", what);
+  if (!datatype) return datatype.error();
+  const auto kind = kind_named(*datatype, what);
+  if (!kind) return kind.error();
+  tensor.kind = *kind;
+  const auto shape = from.find("shape");
+  if (shape == from.end() || !shape->is_array() ||
+      !std::ranges::all_of(*shape, [](const Json& one) {
+        return one.is_number_unsigned() && one.get<std::uint64_t>() < (std::uint64_t{1} << 40);
+      }))
+    return bad(what + ": its 'shape' is no list of sizes");
+  tensor.shape = shape->get<std::vector<std::int64_t>>();
+  const Json parameters = from.value("parameters", Json::object());
+  if (auto wrong = unknown_in(parameters, what + "'s parameters", {"binary_data_size"}))
+    return *wrong;
+  const auto data = from.find("data");
+  if (parameters.contains("binary_data_size") == (data != from.end()))
+    return bad(what + ": it wants either 'data' or the parameter 'binary_data_size'");
+  if (data == from.end()) {
+    auto taken = take_binary(parameters["binary_data_size"], behind, what, tensor);
+    if (!taken) return taken.error();
+  } else if (!data->is_array() || !append_all(*data, tensor.kind, tensor.data)) {
+    return bad(what + ": its 'data' holds something that is no " + *datatype);
+  }
+  if (!is_whole(tensor)) return bad(what + ": it has not as many elements as its shape says");
+  return tensor;
+}
+
+Result<WantedOutput> read_output(const Json& from, bool binary_outputs) {
+  if (auto wrong = unknown_in(from, "an output", {"name", "parameters"})) return *wrong;
+  auto name = text_in(from, "name", "an output");
+  if (!name) return name.error();
+  WantedOutput wanted{*name, binary_outputs};
+  const Json parameters = from.value("parameters", Json::object());
+  const std::string what = "output '" + *name + "'s parameters";
+  if (auto wrong = unknown_in(parameters, what, {"binary_data"})) return *wrong;
+  const auto binary = flag_in(parameters, "binary_data");
+  if (!binary) return binary.error();
+  if (parameters.contains("binary_data")) wanted.binary = *binary;
+  return wanted;
+}
+
+// One parameter of a text; an error where it is out of its range.
+class TextParameters {
+ public:
+  explicit TextParameters(const Json& from) : from_(from) {}
+
+  void real(const char* name, double low, double high, double& value) {
+    const auto found = from_.find(name);
+    if (found == from_.end()) return;
+    const double given = found->is_number() ? found->get<double>() : low - 1;
+    if (given >= low && given <= high)
+      value = given;
+    else
+      failure = bad("parameter '" + std::string(name) + "' is a number from " + Json(low).dump() +
+                    " to " + Json(high).dump());
+  }
+  template <class Whole>
+  void whole(const char* name, std::uint64_t high, Whole& value) {
+    const auto found = from_.find(name);
+    if (found == from_.end()) return;
+    if (found->is_number_unsigned() && found->get<std::uint64_t>() <= high)
+      value = static_cast<Whole>(found->get<std::uint64_t>());
+    else
+      failure = bad("parameter '" + std::string(name) + "' is a whole number from 0 to " +
+                    std::to_string(high));
+  }
+
+  std::optional<Error> failure;
+
+ private:
+  const Json& from_;
+};
+
+const std::vector<std::string> kTextParameters = {"binary_data_output",
+                                                  "max_tokens",
+                                                  "temperature",
+                                                  "top_p",
+                                                  "top_k",
+                                                  "min_p",
+                                                  "presence_penalty",
+                                                  "frequency_penalty",
+                                                  "seed",
+                                                  "stop",
+                                                  "priority",
+                                                  "repetition_penalty"};
+
+Result<GenerateRequest> read_text(const InferTensor& input, const Json& parameters,
+                                  std::uint64_t random) {
+  if (auto wrong = unknown_in(parameters, "the parameters", kTextParameters)) return *wrong;
+  if (input.kind != TensorKind::bytes ||
+      element_count(input.shape) != std::optional<std::size_t>(1))
+    return bad("input 'text_input' is one text: datatype BYTES, shape [1]");
+  GenerateRequest text{.prompt = std::string(as_text(ByteView(input.data).subspan(4))),
+                       .seed = random,
+                       .whole_prompt = true};
+  TextParameters fields(parameters);
+  fields.whole("max_tokens", 65536, text.max_tokens);
+  fields.real("temperature", 0, 2, text.temperature);
+  fields.real("top_p", 0, 1, text.top_p);
+  fields.whole("top_k", 1'000'000, text.top_k);
+  fields.real("min_p", 0, 1, text.min_p);
+  fields.real("presence_penalty", -2, 2, text.presence_penalty);
+  fields.real("frequency_penalty", -2, 2, text.frequency_penalty);
+  fields.real("repetition_penalty", 0.01, 100, text.repetition_penalty);
+  fields.whole("seed", std::numeric_limits<std::uint64_t>::max(), text.seed);
+  fields.whole("priority", 100, text.priority);
+  if (fields.failure) return *fields.failure;
+  if (const auto stop = parameters.find("stop"); stop != parameters.end()) {
+    if (!stop->is_string()) return bad("parameter 'stop' is a text");
+    text.stop = {stop->get<std::string>()};
+  }
+  return text;
+}
+
+// The JSON, which nobody nests deeper than a tensor may be.
+std::optional<Json> parsed(std::string_view text) {
+  bool deep = false;
+  Json json = Json::parse(
+      text,
+      [&](int depth, Json::parse_event_t, Json&) { return !(deep = deep || depth > kDeepest); },
+      false);
+  if (deep || !json.is_object()) return {};
+  return json;
+}
+
+Result<void> read_tensors(const Json& json, std::string_view& behind, InferCall& call) {
+  const auto inputs = json.find("inputs");
+  if (inputs == json.end() || !inputs->is_array() || inputs->empty() ||
+      inputs->size() > kMostTensors)
+    return bad("'inputs' is a list of 1 to 16 tensors");
+  for (const Json& one : *inputs) {
+    auto input = read_input(one, behind);
+    if (!input) return input.error();
+    call.inputs.push_back(*std::move(input));
+  }
+  if (!behind.empty())
+    return bad("the body has " + std::to_string(behind.size()) +
+               " bytes behind its JSON that no input's 'binary_data_size' speaks of");
+  const Json outputs = json.value("outputs", Json::array());
+  if (!outputs.is_array() || outputs.size() > kMostTensors)
+    return bad("'outputs' is a list of at most 16 outputs");
+  for (const Json& one : outputs) {
+    auto output = read_output(one, call.binary_outputs);
+    if (!output) return output.error();
+    call.outputs.push_back(*std::move(output));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<InferCall> read_infer(std::string_view body, std::optional<std::size_t> json_bytes,
+                             std::uint64_t random) {
+  if (json_bytes && (*json_bytes == 0 || *json_bytes > body.size()))
+    return bad(
+        "Inference-Header-Content-Length is the number of bytes that the body's JSON has, "
+        "which comes first: 1 to " +
+        std::to_string(body.size()));
+  std::string_view behind = body.substr(json_bytes.value_or(body.size()));
+  const auto json = parsed(body.substr(0, json_bytes.value_or(body.size())));
+  if (!json) return bad("the request's body is no JSON object");
+  if (auto wrong = unknown_in(*json, "the request", {"id", "parameters", "inputs", "outputs"}))
+    return *wrong;
+  InferCall call;
+  if (const auto id = json->find("id"); id != json->end()) {
+    if (!id->is_string()) return bad("'id' is a text");
+    call.id = id->get<std::string>();
+  }
+  const Json parameters = json->value("parameters", Json::object());
+  if (!parameters.is_object()) return bad("'parameters' is an object");
+  const auto binary = flag_in(parameters, "binary_data_output");
+  if (!binary) return binary.error();
+  call.binary_outputs = *binary;
+  if (auto read = read_tensors(*json, behind, call); !read) return read.error();
+  if (call.inputs.size() != 1 || call.inputs.front().name != kTextInput) {
+    if (auto wrong = unknown_in(parameters, "the parameters", {"binary_data_output"}))
+      return *wrong;
+    return call;
+  }
+  auto text = read_text(call.inputs.front(), parameters, random);
+  if (!text) return text.error();
+  call.text = *std::move(text);
+  return call;
+}
+
+}  // namespace gpunode::inference::kserve

@@ -1,0 +1,215 @@
+// KServe's v2 protocol at the HTTP front: health that means something, what models there are and what they
+// read, and tensors answered.
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <future>
+
+#include "actors/inference/http_routes.hpp"
+#include "actors/inference/kserve.hpp"
+#include "runtime/base/version.hpp"
+
+namespace gpunode::inference {
+namespace {
+
+constexpr auto kLookForClient = std::chrono::milliseconds(100);
+constexpr auto kProbeTimeout = std::chrono::seconds(2);
+constexpr std::string_view kModels = "/v2/models/", kVersions = "/versions/";
+constexpr const char *kJsonLength = "inference-header-content-length",
+                     *kJsonLengthShown = "Inference-Header-Content-Length";
+constexpr const char* kBinaryType = "application/octet-stream";
+
+http::Answer json(std::string body) {
+  return {.content_type = kJsonType, .body = std::move(body)};
+}
+
+http::Answer refuse(const Asked& asked, const Error& error,
+                    std::chrono::seconds retry_after = std::chrono::seconds(1)) {
+  return refusal_at(asked.request.path, error, retry_after);
+}
+
+// The model that the path names, without the version, of which there is one. Fails with not_found.
+Result<std::string> model_in(const Asked& asked) {
+  std::string_view rest = std::string_view(asked.request.path).substr(kModels.size());
+  for (const std::string_view tail : {"/infer", "/ready", "/stats"})
+    if (rest.ends_with(tail)) {
+      rest.remove_suffix(tail.size());
+      break;
+    }
+  const std::string name(rest.substr(0, rest.find('/')));
+  rest.remove_prefix(name.size());
+  if (!rest.empty() && !rest.starts_with(kVersions))
+    return Error{ErrorCode::not_found,
+                 "nothing is at " + asked.request.path + "; a model has /infer, /ready and /stats"};
+  if (!rest.empty() && rest.substr(kVersions.size()) != kserve::kVersion)
+    return Error{ErrorCode::not_found, "model '" + name + "' has the version " + kserve::kVersion +
+                                           " alone: leave /versions/ out"};
+  const auto names = asked.front.options.models();
+  if (std::ranges::find(names, name) == names.end() || !asked.caller.sees(name))
+    return Error{ErrorCode::not_found, "no node serves a model named '" + name + "'"};
+  return name;
+}
+
+// Waits for what another thread answers, as long as somebody is there to read it.
+template <class Value>
+Result<Value> wait_for(const Asked& asked, std::future<Result<Value>> answer,
+                       const HttpGate::Ticket* ticket = nullptr) {
+  while (answer.wait_for(kLookForClient) != std::future_status::ready)
+    if (!asked.request.is_open() || (ticket && !ticket->is_good()))
+      return Error{ErrorCode::cancelled, "nobody waits for the answer any more"};
+  return answer.get();
+}
+
+Result<InferMessage> infer(const Asked& asked, const std::string& model, InferMessage request,
+                           std::chrono::milliseconds timeout,
+                           const HttpGate::Ticket* ticket = nullptr) {
+  auto promise = std::make_shared<std::promise<Result<InferMessage>>>();
+  auto answer = promise->get_future();
+  asked.front.options.infer(
+      {.model = model,
+       .request = std::move(request),
+       .timeout = timeout,
+       .done = [promise](Result<InferMessage> told) { promise->set_value(std::move(told)); }});
+  return wait_for(asked, std::move(answer), ticket);
+}
+
+std::chrono::milliseconds longest(const Asked& asked) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(asked.front.options.timeout);
+}
+
+Result<GenerateAnswer> generate(const Asked& asked, const std::string& model,
+                                GenerateRequest request, const HttpGate::Ticket& ticket) {
+  auto promise = std::make_shared<std::promise<Result<GenerateAnswer>>>();
+  auto wanted = std::make_shared<std::atomic<bool>>(true);
+  auto answer = promise->get_future();
+  request.timeout_ms = static_cast<std::uint32_t>(longest(asked).count());
+  GenerateText order{.model = model, .request = std::move(request)};
+  order.on_piece = [wanted](std::string_view) { return wanted->load(); };
+  order.done = [promise](Result<GenerateAnswer> told) { promise->set_value(std::move(told)); };
+  asked.front.options.generate(std::move(order));
+  auto told = wait_for(asked, std::move(answer), &ticket);
+  *wanted = false;
+  return told;
+}
+
+// Fails as the model does.
+Result<InferAnswer> answer_of(const Asked& asked, const std::string& model,
+                              const kserve::InferCall& call, HttpGate::Ticket& ticket) {
+  if (call.text) {
+    const auto text = generate(asked, model, *call.text, ticket);
+    if (!text && text.error().code == ErrorCode::cancelled) return text.error();
+    ticket.set_used(text ? std::uint64_t{text->tokens} + text->prompt_tokens : 0);
+    if (!text) return text.error();
+    return kserve::text_answer(*text);
+  }
+  auto told = infer(asked, model, InferRequest{call.inputs}, longest(asked), &ticket);
+  if (!told) return told.error();
+  auto* answer = std::get_if<InferAnswer>(&*told);
+  if (!answer) return Error{ErrorCode::corrupted, "the replica gave no sensible answer"};
+  return std::move(*answer);
+}
+
+void count(const Asked& asked, const std::string& model, const Result<InferAnswer>& answer,
+           Time begin) {
+  const Clock& clock = *asked.front.options.clock;
+  std::lock_guard lock(asked.front.counts_mutex);
+  kserve::ModelCounts& counts = asked.front.counts[model];
+  counts.last_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(clock.wall().time_since_epoch())
+          .count();
+  (answer ? counts.succeeded : counts.failed) += 1;
+  (answer ? counts.succeeded_time : counts.failed_time) += clock.now() - begin;
+  if (answer && !answer->outputs.empty() && !answer->outputs.front().shape.empty())
+    counts.rows += static_cast<std::uint64_t>(answer->outputs.front().shape.front());
+}
+
+// Nothing: the header is not there.
+Result<std::optional<std::size_t>> json_bytes_of(const http::Request& request) {
+  const auto written = request.header(kJsonLength);
+  if (!request.headers.contains(kJsonLength)) return std::optional<std::size_t>();
+  std::size_t bytes = 0;
+  const auto read = std::from_chars(written.data(), written.data() + written.size(), bytes);
+  if (read.ec != std::errc() || read.ptr != written.data() + written.size())
+    return Error{ErrorCode::invalid_argument,
+                 std::string(kJsonLengthShown) + " is no number of bytes"};
+  return std::optional(bytes);
+}
+
+}  // namespace
+
+http::Answer kserve_server(const Asked&) {
+  return json(kserve::server(program_version()));
+}
+
+http::Answer kserve_live(const Asked& asked) {
+  if (!asked.front.options.is_live || asked.front.options.is_live()) return json("{\"live\":true}");
+  return refuse(asked,
+                {ErrorCode::unavailable,
+                 "a model of this node does not get on: the node's log tells of its device"});
+}
+
+http::Answer kserve_ready(const Asked& asked) {
+  if (!asked.front.options.is_ready || asked.front.options.is_ready())
+    return json("{\"ready\":true}");
+  return refuse(asked, {ErrorCode::unavailable, "a model of this node is being loaded"});
+}
+
+http::Answer kserve_index(const Asked& asked) {
+  auto names = asked.front.options.models();
+  std::erase_if(names, [&](const std::string& name) { return !asked.caller.sees(name); });
+  return json(kserve::index(names));
+}
+
+http::Answer kserve_model(const Asked& asked) {
+  const auto name = model_in(asked);
+  if (!name) return refuse(asked, name.error());
+  const auto told = infer(asked, *name, InferDescribe{}, kProbeTimeout);
+  if (!told) return refuse(asked, told.error());
+  const auto* description = std::get_if<InferDescription>(&*told);
+  if (!description) return refuse(asked, {ErrorCode::corrupted, "the replica told no description"});
+  return json(kserve::model(*name, *description));
+}
+
+http::Answer kserve_model_ready(const Asked& asked) {
+  const auto name = model_in(asked);
+  if (!name) return refuse(asked, name.error());
+  const auto told = infer(asked, *name, InferDescribe{}, kProbeTimeout);
+  http::Answer answer = json(kserve::is_ready(*name, told.has_value()));
+  if (!told) answer.status = 503;
+  return answer;
+}
+
+http::Answer kserve_statistics(const Asked& asked) {
+  const auto name = model_in(asked);
+  if (!name) return refuse(asked, name.error());
+  std::lock_guard lock(asked.front.counts_mutex);
+  return json(kserve::statistics(*name, asked.front.counts[*name]));
+}
+
+http::Answer kserve_infer(const Asked& asked) {
+  const auto name = model_in(asked);
+  if (!name) return refuse(asked, name.error());
+  if (auto may = asked.caller.may_use(*name); !may) return refuse(asked, may.error());
+  const auto json_bytes = json_bytes_of(asked.request);
+  if (!json_bytes) return refuse(asked, json_bytes.error());
+  const auto call = kserve::read_infer(asked.request.body, *json_bytes, random_seed());
+  if (!call) return refuse(asked, call.error());
+  std::chrono::seconds retry_after{};
+  auto ticket =
+      asked.front.gate.begin(asked.caller, call->text ? call->text->max_tokens : 0, retry_after);
+  if (!ticket) return refuse(asked, ticket.error(), retry_after);
+  const Time begin = asked.front.options.clock->now();
+  const auto answer = answer_of(asked, *name, *call, **ticket);
+  count(asked, *name, answer, begin);
+  if (!answer) return refuse(asked, answer.error());
+  auto written = kserve::infer_answer(*name, *call, *answer);
+  if (!written) return refuse(asked, written.error());
+  http::Answer told = json(std::move(written->body));
+  if (written->json_bytes) {
+    told.content_type = kBinaryType;
+    told.headers = {{kJsonLengthShown, std::to_string(*written->json_bytes)}};
+  }
+  return told;
+}
+
+}  // namespace gpunode::inference

@@ -1,0 +1,112 @@
+// What clients send over HTTP: requests as bytes, however they are cut, and the bodies of KServe's protocol.
+#include "actors/inference/infer_codec.hpp"
+#include "actors/inference/kserve.hpp"
+#include "runtime/http/request_reader.hpp"
+#include "tests/fuzz/fuzz_target.hpp"
+
+namespace gpunode::fuzz {
+namespace {
+
+constexpr std::size_t kHeadBytes = 1024, kBodyBytes = 4096;
+
+// All requests that the bytes hold, read in pieces of that size.
+std::string requests_in(std::string_view bytes, std::size_t piece_bytes) {
+  using http::RequestReader;
+  RequestReader reader({.head_bytes = kHeadBytes, .body_bytes = kBodyBytes});
+  std::string read;
+  while (!bytes.empty() && reader.stage() != RequestReader::Stage::failed) {
+    const std::string_view piece = bytes.substr(0, piece_bytes);
+    bytes.remove_prefix(piece.size());
+    reader.add(piece);
+    while (reader.stage() == RequestReader::Stage::whole) {
+      const http::Request one = reader.take();
+      GPUNODE_CHECK(one.body.size() <= kBodyBytes, "a body is longer than it may be");
+      read += one.method + ' ' + one.path + '\n';
+      for (const auto& [name, value] : one.headers) read += name + ':' + value + '\n';
+      read += one.body + '\n';
+    }
+  }
+  return read + std::to_string(reader.status());
+}
+
+void run_request(ByteView input) {
+  const std::string_view bytes = as_text(input);
+  GPUNODE_CHECK(requests_in(bytes, 1) == requests_in(bytes, 7),
+                "requests differ by how their bytes come");
+}
+
+void run_infer(ByteView input) {
+  using namespace inference;
+  round_trip(input, decode_infer, [](const InferMessage& one) { return encode_infer(one); });
+  if (const auto message = decode_infer(input))
+    if (const auto* request = std::get_if<InferRequest>(&*message))
+      for (const InferTensor& tensor : request->inputs)
+        GPUNODE_CHECK(is_whole(tensor), "a tensor has not what its shape says");
+}
+
+// The first two bytes say how long the JSON is.
+void run_kserve(ByteView input) {
+  using namespace inference;
+  const std::size_t told = number_of(input.first(std::min<std::size_t>(2, input.size())));
+  const std::string body = text_of(input.subspan(std::min<std::size_t>(2, input.size())));
+  for (const std::optional<std::size_t> json_bytes : {std::optional<std::size_t>(), {told}}) {
+    const auto call = kserve::read_infer(body, json_bytes, 1);
+    if (!call) continue;
+    for (const InferTensor& tensor : call->inputs)
+      GPUNODE_CHECK(is_whole(tensor), "a tensor has not what its shape says");
+    // As it would be answered by a model that gives back what it reads.
+    kserve::InferCall all = *call;
+    all.outputs.clear();
+    const auto written = kserve::infer_answer("m", all, {call->inputs, "", 0, 0});
+    GPUNODE_CHECK(written, "tensors that were read cannot be written");
+  }
+}
+
+std::vector<Bytes> kserve_bodies() {
+  std::vector<Bytes> bodies;
+  for (
+      const std::string& json :
+      {std::string(
+           R"({"inputs":[{"name":"features","datatype":"FP32","shape":[1,2],"data":[1,2]}]})"),
+       std::string(
+           R"({"id":"a","inputs":[{"name":"text_input","datatype":"BYTES","shape":[1],"data":["a"]}],)"
+           R"("parameters":{"max_tokens":3,"stop":"."}})"),
+       std::string(R"({"inputs":[{"name":"features","datatype":"FP32","shape":[1,1],)"
+                   R"("parameters":{"binary_data_size":4}}],)"
+                   R"("outputs":[{"name":"class","parameters":{"binary_data":true}}]})")}) {
+    const std::string length = {static_cast<char>(json.size() & 255),
+                                static_cast<char>(json.size() >> 8)};
+    bodies.push_back(text_bytes(length + json + std::string(4, '\0')));
+    bodies.push_back(text_bytes(length + json));
+  }
+  return bodies;
+}
+
+}  // namespace
+
+std::vector<Target> front_targets() {
+  using namespace inference;
+  return {{"http_request", run_request,
+           [] {
+             return std::vector<Bytes>{
+                 text_bytes(
+                     "POST /v1/a%20b?c=d+e HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nabGET / "
+                     "HTTP/1.1\r\n\r\n"),
+                 text_bytes(
+                     "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n"
+                     "3;a\r\nabc\r\n0\r\nX: y\r\n\r\n")};
+           }},
+          {"infer", run_infer,
+           [] {
+             const InferTensor rows{"features", TensorKind::fp32, {1, 2}, Bytes(8)};
+             const InferTensor text{"text", TensorKind::bytes, {1}, Bytes(4)};
+             return std::vector<Bytes>{
+                 encode_infer(InferRequest{{rows, text}}), encode_infer(InferDescribe{}),
+                 encode_infer(InferAnswer{{rows}, "digest", 1, 0.5}),
+                 encode_infer(InferDescription{
+                     "rows", {{"features", TensorKind::fp32, {-1, 2}}}, {}, "digest", 1})};
+           }},
+          {"kserve", run_kserve, kserve_bodies, std::size_t{1} << 20, 200}};
+}
+
+}  // namespace gpunode::fuzz
