@@ -49,6 +49,7 @@ class Choices {
   struct Event {
     std::size_t choice = 0;
     std::string piece;
+    std::vector<TokenReport> reports;
     std::optional<Result<GenerateAnswer>> end;
   };
 
@@ -94,11 +95,12 @@ std::shared_ptr<Choices> begin(const HttpFrontOptions& options, const Completion
   for (std::size_t choice = 0; choice < request.texts.size(); ++choice) {
     GenerateText order{.model = request.model, .request = request.texts[choice]};
     order.request.timeout_ms = static_cast<std::uint32_t>(timeout.count());
-    order.on_piece = [choices, choice](std::string_view piece) {
-      return choices->add({choice, std::string(piece), {}});
+    order.on_piece = [choices, choice](const TextPiece& piece) {
+      return choices->add(
+          {choice, std::string(piece.text), {piece.reports.begin(), piece.reports.end()}, {}});
     };
     order.done = [choices, choice](Result<GenerateAnswer> answer) {
-      choices->add({choice, {}, std::move(answer)});
+      choices->add({choice, {}, {}, std::move(answer)});
     };
     options.generate(std::move(order));
   }
@@ -148,13 +150,12 @@ void write_stream(http::Writer& to, Choices& choices, const AnswerHead& head,
                   const CompletionRequest& request) {
   std::vector<GenerateAnswer> texts(request.texts.size());
   std::vector<std::string> held(texts.size());
-  const auto write_text = [&](std::size_t choice, const std::string& text) {
-    return text.empty() || to.write(openai::text_event(head, choice, text));
+  const auto write_text = [&](std::size_t choice, const TextPiece& piece) {
+    return (piece.text.empty() && piece.reports.empty()) ||
+           to.write(openai::text_event(head, choice, piece));
   };
-  for (std::size_t choice = 0; choice < texts.size(); ++choice) {
+  for (std::size_t choice = 0; choice < texts.size(); ++choice)
     if (request.is_chat && !to.write(openai::start_event(head, choice))) return;
-    if (request.echo && !write_text(choice, request.texts[choice].prompt)) return;
-  }
   for (std::size_t left = texts.size(); left > 0;) {
     auto event = choices.next();
     if (!event) {
@@ -162,7 +163,8 @@ void write_stream(http::Writer& to, Choices& choices, const AnswerHead& head,
       continue;
     }
     if (!event->end) {
-      if (!write_text(event->choice, whole_characters(held[event->choice], event->piece))) return;
+      const std::string whole = whole_characters(held[event->choice], event->piece);
+      if (!write_text(event->choice, {whole, event->reports})) return;
       continue;
     }
     if (!*event->end) {  // after a 200 there is no other way to say it
@@ -170,7 +172,7 @@ void write_stream(http::Writer& to, Choices& choices, const AnswerHead& head,
       return;
     }
     texts[event->choice] = *std::move(*event->end);
-    if (!write_text(event->choice, held[event->choice]) ||
+    if (!write_text(event->choice, {held[event->choice]}) ||
         !to.write(openai::finish_event(head, event->choice, texts[event->choice])))
       return;
     --left;

@@ -86,7 +86,7 @@ void begin(State& state, Generate order) {
   GivePiece give;
   if (order.send_piece)
     give = [teller = std::make_shared<PieceTeller>(order.request.stream, order.send_piece)](
-               std::string_view piece) { return teller->add(piece); };
+               const TextPiece& piece) { return teller->add(piece); };
   state.model->begin(
       {.request = std::move(order.request),
        .deadline = order.deadline,
