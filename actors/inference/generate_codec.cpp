@@ -137,7 +137,8 @@ Result<GenerateMessage> checked(const wire::Request& in) {
                       .priority = in.priority(),
                       .whole_prompt = in.whole_prompt(),
                       .chat = text_of(in.chat()),
-                      .echo = in.echo()};
+                      .echo = in.echo(),
+                      .form = text_of(in.form())};
   if (in.prompt_tokens())
     out.prompt_tokens.assign(in.prompt_tokens()->begin(), in.prompt_tokens()->end());
   if (in.reports()) out.likely = in.likely();
@@ -158,13 +159,14 @@ Bytes encode(const GenerateMessage& message) {
     auto stop = builder.CreateVectorOfStrings(request->stop);
     auto chat = octets(builder, request->chat);
     auto tokens = builder.CreateVector(request->prompt_tokens);
+    auto form = octets(builder, request->form);
     body = wire::CreateRequest(builder, prompt, request->max_tokens, request->temperature,
                                request->top_k, request->seed, request->timeout_ms, request->top_p,
                                request->min_p, request->presence_penalty,
                                request->frequency_penalty, request->repetition_penalty, stop,
                                request->stream, request->priority, request->whole_prompt, chat,
                                tokens, request->echo, request->likely.has_value(),
-                               static_cast<std::uint8_t>(request->likely.value_or(0)))
+                               static_cast<std::uint8_t>(request->likely.value_or(0)), form)
                .Union();
   } else if (const auto* piece = std::get_if<GeneratePiece>(&message)) {
     kind = wire::Body::Piece;

@@ -31,6 +31,7 @@ struct GenerateRequest {
   std::string chat = {};       // not empty: stands for the prompt (chat_form.hpp)
   std::vector<std::int32_t> prompt_tokens = {};  // not empty: stand for the prompt as they are
   bool echo = false;                             // the text begins with the prompt
+  std::string form = {};  // not empty: what the text is to be (runtime/grammar/grammar.hpp)
   std::optional<std::uint32_t> likely =
       {};  // a report of each token, with so many likely ones; to 20
 };

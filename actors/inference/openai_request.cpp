@@ -8,6 +8,7 @@
 namespace gpunode::inference::openai {
 namespace {
 
+constexpr std::size_t kMostGuidedChoices = 1024;
 constexpr std::size_t kMostChoices = 128, kMostMessages = 4096;
 // Of a request's own JSON the front takes a megabyte, which as numbers is no more than this.
 constexpr std::size_t kMostPromptTokens = std::size_t{1} << 19;
@@ -190,6 +191,59 @@ void read_logprobs_of_chat(Fields& fields, GenerateRequest& request) {
     fields.refuse("top_logprobs", "makes sense with \"logprobs\": true only");
 }
 
+// The form that a text is asked for in, as the grammar reads it.
+std::string read_response_format(Fields& fields) {
+  const std::string name = "response_format";
+  const Json* found = fields.find(name);
+  if (!found || fields.failure) return {};
+  const Json type = found->is_object() ? found->value("type", Json()) : Json();
+  if (type == "text" && found->size() == 1) return {};
+  if (type == "json_object" && found->size() == 1) return found->dump();
+  if (type == "json_schema" && found->size() == 2 && found->contains("json_schema") &&
+      (*found)["json_schema"].is_object()) {
+    Fields inner((*found)["json_schema"]);
+    bool strict = true;  // it is, whatever is said
+    const auto names = inner.texts("name", 1);
+    inner.texts("description", 1);
+    inner.flag("strict", strict);
+    const Json* schema = inner.find("schema");
+    if (!inner.failure && names.empty()) inner.refuse("name", "is missing");
+    if (!inner.failure && !schema) inner.refuse("schema", "is missing");
+    inner.refuse_unknown();
+    if (!inner.failure) return Json{{"type", type}, {"schema", *schema}}.dump();
+    fields.refuse(name, "json_schema: " + inner.failure->detail);
+    return {};
+  }
+  fields.refuse(name,
+                "must be {\"type\": \"text\"}, {\"type\": \"json_object\"} or {\"type\": "
+                "\"json_schema\", \"json_schema\": {\"name\": ..., \"schema\": {...}}}");
+  return {};
+}
+
+// As vLLM has them, each in the place of the other.
+std::string read_form(Fields& fields) {
+  std::string form = read_response_format(fields);
+  std::size_t count = form.empty() ? 0 : 1;
+  if (const Json* schema = fields.find("guided_json")) {
+    // Also as a text that is JSON.
+    const Json read =
+        schema->is_string() ? Json::parse(schema->get<std::string>(), nullptr, false) : *schema;
+    if (!fields.failure && !read.is_object()) fields.refuse("guided_json", "must be a JSON Schema");
+    if (!fields.failure) form = Json{{"type", "json_schema"}, {"schema", read}}.dump();
+    ++count;
+  }
+  if (fields.find("guided_choice")) {
+    const auto choices = fields.texts("guided_choice", kMostGuidedChoices);
+    if (!fields.failure && choices.empty())
+      fields.refuse("guided_choice", "must be a list of texts, one at least");
+    if (!fields.failure) form = Json{{"type", "choice"}, {"choices", choices}}.dump();
+    ++count;
+  }
+  if (!fields.failure && count > 1)
+    fields.refuse("response_format", "and the guided_ fields say what the text is to be: give one");
+  return form;
+}
+
 }  // namespace
 
 Result<CompletionRequest> read_completion(std::string_view body, std::uint64_t random,
@@ -204,6 +258,7 @@ Result<CompletionRequest> read_completion(std::string_view body, std::uint64_t r
   fields.whole("max_tokens", 1, 65536, each.max_tokens);
   fields.flag("echo", each.echo);
   read_logprobs_of_completion(fields, each);
+  each.form = read_form(fields);
   fields.only("best_of", request.choices_a_prompt);
   fields.only("suffix", "");
   fields.refuse_unknown();
@@ -238,7 +293,7 @@ Result<CompletionRequest> read_chat(std::string_view body, std::uint64_t random,
     if (!more->is_object()) fields.refuse("chat_template_kwargs", "must be an object");
     chat["more"] = *more;
   }
-  fields.only("response_format", {{"type", "text"}});
+  each.form = read_form(fields);
   fields.only("tools", Json::array());
   fields.only("tool_choice", "none");
   fields.only("modalities", Json::array({"text"}));

@@ -1,6 +1,7 @@
 #include "actors/inference/text_engine.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "actors/inference/token_rating.hpp"
 #include "kernels/model/model_code.hpp"
@@ -69,7 +70,10 @@ Result<std::unique_ptr<TextEngine>> TextEngine::open(model::Program& program, Op
 }
 
 TextEngine::TextEngine(Options options, std::unique_ptr<model::Decoder> decoder)
-    : options_(std::move(options)), decoder_(std::move(decoder)), batch_(limits_of(*decoder_)) {}
+    : options_(std::move(options)),
+      decoder_(std::move(decoder)),
+      batch_(limits_of(*decoder_)),
+      forms_(options_.tokenizer, options_.model->vocabulary(), options_.ends) {}
 
 void TextEngine::begin(TextOrder order) {
   const Time now = options_.clock->now();
@@ -86,6 +90,12 @@ void TextEngine::begin(TextOrder order) {
   if (order.request.max_tokens == 0)
     order.request.max_tokens = static_cast<std::uint32_t>(
         std::max(tokens.size() + 1, decoder_->context()) - tokens.size());
+  std::optional<grammar::Matcher> form;
+  if (!order.request.form.empty()) {
+    auto begun = forms_.begin(order.request.form);
+    if (!begun) return order.done(begun.error());
+    form = *std::move(begun);
+  }
   const auto id = batch_.add(now, {.prompt = tokens,
                                    .deadline = order.deadline,
                                    .priority = order.request.priority,
@@ -93,6 +103,7 @@ void TextEngine::begin(TextOrder order) {
   if (!id) return order.done(id.error());
   Text& text = texts_.try_emplace(*id, std::move(order), options_).first->second;
   text.answer.prompt_tokens = static_cast<std::uint32_t>(tokens.size());
+  text.form = std::move(form);
   text.echo = prompt->text;
   text.characters = characters_in(text.echo);
   text.sampler.read(tokens);
@@ -186,7 +197,7 @@ Result<void> TextEngine::pass() {
     return done.error();
   }
   batch_.on_read();
-  std::span<const float> scores = scores_;
+  std::span<float> scores = scores_;
   for (const TextBatch::Part& part : parts) {  // what they read is not looked at any more
     if (!part.read.wants_scores) continue;
     go_on(part.id, scores.first(vocabulary()));
@@ -195,16 +206,32 @@ Result<void> TextEngine::pass() {
   return {};
 }
 
-// The text's next token, by these scores.
-void TextEngine::go_on(TextBatch::Id id, std::span<const float> scores) {
+// The text's next token, by these scores, which may change.
+void TextEngine::go_on(TextBatch::Id id, std::span<float> scores) {
   Text& text = texts_.at(id);
-  const model::Token token = text.sampler.choose(scores);
+  const auto token = choose(text, scores);
+  if (!token) return answer(id, token.error());
   ++text.answer.tokens;
-  if (text.order.request.likely) report(text, token, scores);
-  const auto goes_on = take(text, token);
+  const auto goes_on = take(text, *token);
   if (!goes_on) return answer(id, goes_on.error());
   if (!*goes_on) return finish(id);
-  batch_.on_token(id, token);
+  batch_.on_token(id, *token);
+}
+
+Result<model::Token> TextEngine::choose(Text& text, std::span<float> scores) {
+  // What is told is of the model's own.
+  const bool is_told = text.order.request.likely.has_value();
+  if (text.form) {
+    if (is_told) own_scores_.assign(scores.begin(), scores.end());
+    if (auto limited = forms_.limit(*text.form, scores); !limited) return limited.error();
+  }
+  const model::Token token = text.sampler.choose(scores);
+  if (text.form && !std::isfinite(scores[static_cast<std::size_t>(token)]))
+    return Error{ErrorCode::internal,
+                 "the model's scores are no finite numbers where the form that is asked for lets a "
+                 "text go on: its training has gone wrong"};
+  if (is_told) report(text, token, text.form ? std::span<const float>(own_scores_) : scores);
+  return token;
 }
 
 // What is told of the token that was chosen by these scores.
@@ -222,6 +249,8 @@ Result<bool> TextEngine::take(Text& text, model::Token token) const {
     text.answer.finish = "stop";
     return false;
   }
+  if (text.form)
+    if (auto added = forms_.add(*text.form, token); !added) return added.error();
   const auto more = text.stream.add(token);
   if (!more) return more.error();
   text.characters += characters_in(*more);
@@ -232,6 +261,10 @@ Result<bool> TextEngine::take(Text& text, model::Token token) const {
   text.given_reports += reports.size();
   if (text.order.give && !text.order.give({sure, reports}))
     return Error{ErrorCode::cancelled, "who asked for the text is gone"};
+  if (text.form && text.form->must_end()) {
+    text.answer.finish = "stop";
+    return false;
+  }
   return !text.stop.is_over() && text.answer.tokens < text.order.request.max_tokens &&
          text.report_bytes < kMostReportBytes;
 }

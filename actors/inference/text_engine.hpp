@@ -14,6 +14,7 @@
 #include "actors/inference/generate_codec.hpp"
 #include "actors/inference/stop_sequences.hpp"
 #include "actors/inference/text_batch.hpp"
+#include "actors/inference/text_forms.hpp"
 #include "kernels/model/decoder.hpp"
 #include "kernels/model/token_sampler.hpp"
 #include "runtime/base/clock.hpp"
@@ -50,7 +51,8 @@ class TextEngine {
   static Result<std::unique_ptr<TextEngine>> open(model::Program& program, Options options);
 
   // Each order is answered once: cancelled (no more was wanted), timeout (not begun before its
-  // deadline), invalid_argument (a prompt that is no text, or not of the model's tokens), unsupported (a chat with a model that has
+  // deadline), invalid_argument (a prompt that is no text, or not of the model's tokens), what TextForms
+  // fails with, unsupported (a chat with a model that has
   // no template of them), resource_exhausted (it would not be begun
   // in time, or too many wait), what reading fails with. Past its deadline a text is cut there, and
   // says so; one that has as many reports as an answer takes (some 6 MB) ends there, as by its length. Those that are left when this goes are not answered.
@@ -71,8 +73,9 @@ class TextEngine {
     StopSequences stop;
     GenerateAnswer answer;
     Time began{};
-    std::string echo;              // comes with the first token
-    std::uint32_t characters = 0;  // of the text, with those that are held back
+    std::optional<grammar::Matcher> form;  // nothing: any
+    std::string echo;                      // comes with the first token
+    std::uint32_t characters = 0;          // of the text, with those that are held back
     std::size_t given_reports = 0;
     std::size_t report_bytes = 0;  // about
   };
@@ -86,7 +89,8 @@ class TextEngine {
   void report(Text& text, model::Token token, std::span<const float> scores) const;
   void end_overdue(Time now);
   Result<void> read(std::span<const TextBatch::Part> parts);
-  void go_on(TextBatch::Id id, std::span<const float> scores);
+  void go_on(TextBatch::Id id, std::span<float> scores);
+  Result<model::Token> choose(Text& text, std::span<float> scores);
   Result<bool> take(Text& text, model::Token token) const;
   void finish(TextBatch::Id id);
   void answer(TextBatch::Id id, Result<GenerateAnswer> result);
@@ -96,7 +100,8 @@ class TextEngine {
   std::unique_ptr<model::Decoder> decoder_;
   TextBatch batch_;
   std::map<TextBatch::Id, Text> texts_;
-  std::vector<float> scores_;
+  std::vector<float> scores_, own_scores_;
+  TextForms forms_;
 };
 
 }  // namespace gpunode::inference

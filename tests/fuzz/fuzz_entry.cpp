@@ -116,8 +116,8 @@ void write_corpus() {
 const std::vector<Target>& targets() {
   static const std::vector<Target> all = [] {
     std::vector<Target> joined;
-    for (auto* some :
-         {link_targets, join_targets, cluster_targets, job_targets, file_targets, machine_targets})
+    for (auto* some : {link_targets, join_targets, cluster_targets, job_targets, file_targets,
+                       form_targets, machine_targets})
       for (const Target& one : some()) joined.push_back(one);
     return joined;
   }();

@@ -21,6 +21,7 @@ TEST(GenerateCodec, carries_bytes_that_are_no_text) {
   request.prompt_tokens = {0, 50256, 7};
   request.echo = true;
   request.likely = 20;
+  request.form = R"({"type": "json_object"})";
   auto back = decode_generate(encode(GenerateMessage(request)));
   ASSERT_TRUE(back);
   EXPECT_EQ(encode(*back), encode(GenerateMessage(request)));
@@ -34,6 +35,7 @@ TEST(GenerateCodec, carries_bytes_that_are_no_text) {
   EXPECT_EQ(std::get<GenerateRequest>(*back).prompt_tokens, request.prompt_tokens);
   EXPECT_TRUE(std::get<GenerateRequest>(*back).echo);
   EXPECT_EQ(std::get<GenerateRequest>(*back).likely, 20u);
+  EXPECT_EQ(std::get<GenerateRequest>(*back).form, request.form);
   EXPECT_FALSE(std::get<GenerateRequest>(*decode_generate(encode(GenerateRequest{}))).likely);
 }
 

@@ -254,7 +254,7 @@ TEST(OpenaiChat, refuses_by_name_what_it_cannot_do) {
                 HasSubstr("'messages'"))
         << messages;
   for (const char* field :
-       {R"("tools": [{"type": "function"}])", R"("response_format": {"type": "json_object"})",
+       {R"("tools": [{"type": "function"}])", R"("response_format": {"type": "xml"})",
         R"("prompt": "a")", R"("chat_template_kwargs": [])", R"("max_completion_tokens": 0)"})
     EXPECT_NE(chat_refusal(R"({"model": "m", "messages": [{"role": "user", "content": "a"}], )" +
                            std::string(field) + "}"),
@@ -287,6 +287,44 @@ TEST(OpenaiChat, tells_what_its_tokens_are) {
             {"top_logprobs",
              {{{"token", "b"}, {"logprob", -0.25}, {"bytes", {'b'}}},
               {{"token", "bytes:\\xe2\\x82"}, {"logprob", -0.5}, {"bytes", {0xe2, 0x82}}}}}}));
+}
+
+std::string form_of(const std::string& fields) {
+  const std::string chat = R"({"model": "m", "messages": [{"role": "user", "content": "a"}], )";
+  const auto request = read_chat(chat + fields + "}", 1);
+  const auto completion = read_completion(R"({"model": "m", "prompt": "a", )" + fields + "}", 1);
+  EXPECT_EQ(request.has_value(), completion.has_value()) << fields;
+  if (!request) return "refused: " + request.error().detail;
+  EXPECT_EQ(request->texts[0].form, completion->texts[0].form);
+  return request->texts[0].form;
+}
+
+TEST(OpenaiForms, are_those_of_openai_and_two_of_vllm) {
+  EXPECT_EQ(form_of(R"("response_format": {"type": "text"})"), "");
+  EXPECT_EQ(form_of(R"("response_format": {"type": "json_object"})"), R"({"type":"json_object"})");
+  EXPECT_EQ(form_of(R"("response_format": {"type": "json_schema", "json_schema": {"name": "n",
+                "strict": true, "description": "d", "schema": {"type": "object", "properties": {"z": {}, "a": {}}}}})"),
+            R"({"type":"json_schema","schema":{"type":"object","properties":{"z":{},"a":{}}}})")
+      << "in the order in which they were given";
+  EXPECT_EQ(form_of(R"("guided_json": {"type": "null"})"),
+            R"({"type":"json_schema","schema":{"type":"null"}})");
+  EXPECT_EQ(form_of(R"("guided_json": "{\"type\": \"null\"}")"),
+            R"({"type":"json_schema","schema":{"type":"null"}})");
+  EXPECT_EQ(form_of(R"("guided_choice": ["yes", "no"])"),
+            R"({"type":"choice","choices":["yes","no"]})");
+}
+
+TEST(OpenaiForms, are_refused_where_they_make_no_sense) {
+  for (
+      const char* field :
+      {R"("response_format": 5)", R"("response_format": {"type": "json_schema"})",
+       R"("response_format": {"type": "json_schema", "json_schema": {"schema": {}}})",
+       R"("response_format": {"type": "json_schema", "json_schema": {"name": "n"}})",
+       R"("response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {}, "x": 1}})",
+       R"("response_format": {"type": "json_object", "x": 1})", R"("guided_json": "{")",
+       R"("guided_json": 5)", R"("guided_choice": [])", R"("guided_choice": [1])",
+       R"("guided_choice": ["a"], "guided_json": {})", R"("guided_regex": "a+")"})
+    EXPECT_THAT(form_of(field), HasSubstr("refused")) << field;
 }
 
 TEST(OpenaiChat, is_told_whole_and_in_events) {

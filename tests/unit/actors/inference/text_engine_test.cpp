@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
@@ -233,6 +235,79 @@ TEST_F(Engine, reads_tokens_as_they_are_and_refuses_those_that_are_none) {
     ASSERT_EQ(code_of(wrong), ErrorCode::invalid_argument);
   EXPECT_THAT((*answers_[beyond]).error().detail,
               HasSubstr("token 256 at place 1 is none of the model's, which are 0 to 255"));
+}
+
+TEST_F(Engine, keeps_a_text_to_its_form_and_others_out_of_it) {
+  const auto alone = begin(request(2));
+  run();
+  const std::string schema = R"({"type": "json_schema", "schema": {"type": "object", "properties":
+      {"name": {"type": "string", "maxLength": 6}, "sizes": {"type": "array",
+       "items": {"type": "integer"}, "minItems": 1, "maxItems": 2}}, "required": ["name", "sizes"]}})";
+  std::vector<std::size_t> limited;
+  for (std::uint64_t seed = 1; seed < 6; ++seed)
+    limited.push_back(begin({.prompt = "a", .max_tokens = 2000, .seed = seed, .form = schema}));
+  const auto again = begin({.prompt = "a", .max_tokens = 2000, .seed = 1, .form = schema});
+  const auto beside = begin(request(2));
+  run();
+  for (const std::size_t place : limited) {
+    ASSERT_TRUE(*answers_[place]) << (*answers_[place]).error().message();
+    const GenerateAnswer& answer = **answers_[place];
+    EXPECT_EQ(answer.finish, "stop");
+    const auto value = nlohmann::json::parse(answer.text, nullptr, false);
+    ASSERT_TRUE(value.is_object()) << answer.text;
+    EXPECT_TRUE(value["name"].is_string());
+    EXPECT_TRUE(value["sizes"][0].is_number_integer()) << answer.text;
+  }
+  EXPECT_EQ((*answers_[again])->text, (*answers_[limited[0]])->text);
+  EXPECT_NE((*answers_[limited[1]])->text, (*answers_[limited[0]])->text);
+  EXPECT_EQ((*answers_[beside])->text, (*answers_[alone])->text);
+}
+
+TEST_F(Engine, tells_of_a_text_in_a_form_what_the_model_thought_without_it) {
+  GenerateRequest asked{.prompt = "a", .max_tokens = 1, .temperature = 0, .likely = 1};
+  const auto free = begin(asked);
+  asked.form = R"({"type": "choice", "choices": ["yes", "no"]})";
+  const auto limited = begin(asked);
+  run();
+  const TokenReport &one = (*answers_[free])->reports[0], &other = (*answers_[limited])->reports[0];
+  EXPECT_EQ(other.likely[0].bytes, one.token.bytes);
+  EXPECT_EQ(other.likely[0].log_probability, one.token.log_probability);
+  EXPECT_THAT(other.token.bytes, ::testing::AnyOf("y", "n"));
+  EXPECT_LE(*other.token.log_probability, *one.token.log_probability);
+}
+
+TEST_F(Engine, cuts_a_text_in_a_form_by_its_length_and_ends_it_with_an_end_only_where_it_may) {
+  ends_ = {'z'};
+  open();
+  const std::string form = R"({"type": "choice", "choices": ["a", "ab", "abcdefg"]})";
+  const auto cut = begin(
+      {.prompt = "a", .max_tokens = 4, .form = R"({"type": "choice", "choices": ["abcdefg"]})"});
+  std::vector<std::size_t> free;
+  for (std::uint64_t seed = 0; seed < 40; ++seed)
+    free.push_back(begin({.prompt = "a", .max_tokens = 40, .seed = seed, .form = form}));
+  run();
+  EXPECT_EQ((*answers_[cut])->text, "abcd");
+  EXPECT_EQ((*answers_[cut])->finish, "length");
+  std::set<std::string> seen;
+  for (const std::size_t place : free) {
+    EXPECT_EQ((*answers_[place])->finish, "stop");
+    seen.insert((*answers_[place])->text);
+  }
+  EXPECT_THAT(seen, ::testing::UnorderedElementsAre("a", "ab", "abcdefg"));
+}
+
+TEST_F(Engine, refuses_a_form_that_it_does_not_know_or_has_no_letters_for) {
+  const auto refused = begin({.prompt = "a", .max_tokens = 4, .form = R"({"type": "json_schema",
+      "schema": {"type": "string", "pattern": "a+"}})"});
+  ends_ = {'y'};
+  open();
+  const auto without =
+      begin({.prompt = "a", .max_tokens = 4, .form = R"({"type": "choice", "choices": ["yes"]})"});
+  run();
+  ASSERT_EQ(code_of(refused), ErrorCode::unsupported);
+  EXPECT_THAT((*answers_[refused]).error().detail, HasSubstr("#/pattern"));
+  ASSERT_EQ(code_of(without), ErrorCode::unsupported);
+  EXPECT_THAT((*answers_[without]).error().detail, HasSubstr("no token of the model"));
 }
 
 TEST_F(Engine, ends_a_text_where_the_model_does) {
