@@ -1,5 +1,7 @@
 #include "actors/inference/generate_codec.hpp"
 
+#include <cmath>
+#include <limits>
 #include <sstream>
 
 #include "runtime/base/aligned_copy.hpp"
@@ -11,9 +13,9 @@ namespace wire = gpunode::wire::generate;
 
 namespace {
 
-constexpr std::size_t kLimitBytes = 1u << 20;
+constexpr std::size_t kLimitBytes = 8u << 20;
 constexpr std::size_t kMostStops = 16, kLongestStopBytes = 1024;
-constexpr std::uint32_t kMostPriority = 100;
+constexpr std::uint32_t kMostPriority = 100, kMostLikely = 20;
 
 auto octets(flatbuffers::FlatBufferBuilder& builder, const std::string& text) {
   return builder.CreateVector(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
@@ -21,6 +23,73 @@ auto octets(flatbuffers::FlatBufferBuilder& builder, const std::string& text) {
 
 std::string text_of(const flatbuffers::Vector<std::uint8_t>* bytes) {
   return bytes ? std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()) : "";
+}
+
+using Reports = std::vector<TokenReport>;
+
+flatbuffers::Offset<wire::Reports> written(flatbuffers::FlatBufferBuilder& builder,
+                                           const Reports& reports) {
+  if (reports.empty()) return 0;
+  std::vector<std::uint8_t> likely;
+  std::vector<std::uint32_t> places, lengths;
+  std::string bytes;
+  std::vector<float> log_probabilities;
+  const auto add = [&](const RatedToken& one) {
+    lengths.push_back(static_cast<std::uint32_t>(one.bytes.size()));
+    bytes += one.bytes;
+    log_probabilities.push_back(
+        one.log_probability.value_or(std::numeric_limits<float>::quiet_NaN()));
+  };
+  for (const TokenReport& report : reports) {
+    likely.push_back(static_cast<std::uint8_t>(report.likely.size()));
+    places.push_back(report.place);
+    add(report.token);
+    for (const RatedToken& one : report.likely) add(one);
+  }
+  auto counts = builder.CreateVector(likely);
+  auto where = builder.CreateVector(places);
+  auto sizes = builder.CreateVector(lengths);
+  auto texts = octets(builder, bytes);
+  auto values = builder.CreateVector(log_probabilities);
+  return wire::CreateReports(builder, counts, where, sizes, texts, values);
+}
+
+// Nothing: they make no sense.
+std::optional<Reports> read_reports(const wire::Reports* in) {
+  if (!in) return Reports();
+  if (!in->likely() || !in->places() || !in->lengths() || !in->log_probabilities())
+    return std::nullopt;
+  std::size_t entries = in->likely()->size(), length = 0;
+  for (const std::uint8_t count : *in->likely()) {
+    if (count > kMostLikely) return std::nullopt;
+    entries += count;
+  }
+  std::string bytes = text_of(in->bytes());
+  for (const std::uint32_t one : *in->lengths()) length += one;
+  if (in->places()->size() != in->likely()->size() || in->lengths()->size() != entries ||
+      in->log_probabilities()->size() != entries || length != bytes.size())
+    return std::nullopt;
+  std::size_t entry = 0, begin = 0;
+  bool good = true;
+  const auto next = [&] {
+    const auto at = static_cast<flatbuffers::uoffset_t>(entry++);
+    const float value = in->log_probabilities()->Get(at);
+    good = good && (std::isnan(value) || (value <= 0 && std::isfinite(value)));
+    const std::size_t size = in->lengths()->Get(at);
+    RatedToken token{bytes.substr(begin, size), {}};
+    if (!std::isnan(value)) token.log_probability = value;
+    begin += size;
+    return token;
+  };
+  Reports reports(in->likely()->size());
+  for (std::size_t token = 0; token < reports.size(); ++token) {
+    const auto at = static_cast<flatbuffers::uoffset_t>(token);
+    reports[token].place = in->places()->Get(at);
+    reports[token].token = next();
+    for (int left = in->likely()->Get(at); left > 0; --left)
+      reports[token].likely.push_back(next());
+  }
+  return good ? std::optional(std::move(reports)) : std::nullopt;
 }
 
 Result<void> check_ranges(const GenerateRequest& request) {
@@ -44,6 +113,7 @@ Result<void> check_ranges(const GenerateRequest& request) {
       return bad(text.str());
     }
   if (request.priority > kMostPriority) return bad("priority must be 0 to 100");
+  if (request.likely.value_or(0) > kMostLikely) return bad("likely must be 0 to 20");
   if (request.stop.size() > kMostStops) return bad("stop has at most 16 sequences");
   for (const std::string& sequence : request.stop)
     if (sequence.size() > kLongestStopBytes) return bad("a stop sequence has at most 1024 bytes");
@@ -66,7 +136,12 @@ Result<GenerateMessage> checked(const wire::Request& in) {
                       .stream = in.stream(),
                       .priority = in.priority(),
                       .whole_prompt = in.whole_prompt(),
-                      .chat = text_of(in.chat())};
+                      .chat = text_of(in.chat()),
+                      .echo = in.echo(),
+                      .form = text_of(in.form())};
+  if (in.prompt_tokens())
+    out.prompt_tokens.assign(in.prompt_tokens()->begin(), in.prompt_tokens()->end());
+  if (in.reports()) out.likely = in.likely();
   if (in.stop())
     for (const auto* sequence : *in.stop()) out.stop.push_back(flatbuffers::GetString(sequence));
   if (auto fits = check_ranges(out); !fits) return fits.error();
@@ -83,24 +158,32 @@ Bytes encode(const GenerateMessage& message) {
     auto prompt = octets(builder, request->prompt);
     auto stop = builder.CreateVectorOfStrings(request->stop);
     auto chat = octets(builder, request->chat);
+    auto tokens = builder.CreateVector(request->prompt_tokens);
+    auto form = octets(builder, request->form);
     body = wire::CreateRequest(builder, prompt, request->max_tokens, request->temperature,
                                request->top_k, request->seed, request->timeout_ms, request->top_p,
                                request->min_p, request->presence_penalty,
                                request->frequency_penalty, request->repetition_penalty, stop,
-                               request->stream, request->priority, request->whole_prompt, chat)
+                               request->stream, request->priority, request->whole_prompt, chat,
+                               tokens, request->echo, request->likely.has_value(),
+                               static_cast<std::uint8_t>(request->likely.value_or(0)), form)
                .Union();
   } else if (const auto* piece = std::get_if<GeneratePiece>(&message)) {
     kind = wire::Body::Piece;
     auto text = octets(builder, piece->text);
-    body = wire::CreatePiece(builder, piece->stream, piece->offset, text).Union();
+    auto reports = written(builder, piece->reports);
+    body =
+        wire::CreatePiece(builder, piece->stream, piece->offset, text, piece->first_report, reports)
+            .Union();
   } else {
     const auto& answer = std::get<GenerateAnswer>(message);
     kind = wire::Body::Answer;
     auto text = octets(builder, answer.text);
     auto finish = builder.CreateString(answer.finish);
     auto digest = builder.CreateString(answer.model_digest);
+    auto reports = written(builder, answer.reports);
     body = wire::CreateAnswer(builder, text, answer.tokens, finish, digest, answer.step,
-                              answer.seconds, answer.prompt_tokens)
+                              answer.seconds, answer.prompt_tokens, reports)
                .Union();
   }
   builder.Finish(wire::CreateEnvelope(builder, kind, body), wire::EnvelopeIdentifier());
@@ -115,13 +198,20 @@ Result<GenerateMessage> decode_generate(ByteView bytes) {
   if (!wire::VerifyEnvelopeBuffer(verifier)) return corrupted;
   const wire::Envelope* envelope = wire::GetEnvelope(copy.data());
   if (const wire::Request* request = envelope->body_as_Request()) return checked(*request);
-  if (const wire::Piece* piece = envelope->body_as_Piece())
-    return GenerateMessage(GeneratePiece{piece->stream(), piece->offset(), text_of(piece->text())});
+  if (const wire::Piece* piece = envelope->body_as_Piece()) {
+    auto reports = read_reports(piece->reports());
+    if (!reports) return corrupted;
+    return GenerateMessage(GeneratePiece{piece->stream(), piece->offset(), text_of(piece->text()),
+                                         piece->first_report(), *std::move(reports)});
+  }
   const wire::Answer* in = envelope->body_as_Answer();
   if (!in) return corrupted;
-  return GenerateMessage(GenerateAnswer{
-      text_of(in->text()), in->tokens(), flatbuffers::GetString(in->finish()),
-      flatbuffers::GetString(in->model_digest()), in->step(), in->seconds(), in->prompt_tokens()});
+  auto reports = read_reports(in->reports());
+  if (!reports) return corrupted;
+  return GenerateMessage(GenerateAnswer{text_of(in->text()), in->tokens(),
+                                        flatbuffers::GetString(in->finish()),
+                                        flatbuffers::GetString(in->model_digest()), in->step(),
+                                        in->seconds(), in->prompt_tokens(), *std::move(reports)});
 }
 
 }  // namespace gpunode::inference

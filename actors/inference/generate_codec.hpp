@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "actors/inference/token_report.hpp"
 #include "runtime/base/bytes.hpp"
 #include "runtime/base/result.hpp"
 
@@ -27,6 +29,11 @@ struct GenerateRequest {
   std::uint32_t priority = 0;  // where texts wait, higher ones go first; 0 to 100
   bool whole_prompt = false;   // one longer than the model reads is refused; else its end is read
   std::string chat = {};       // not empty: stands for the prompt (chat_form.hpp)
+  std::vector<std::int32_t> prompt_tokens = {};  // not empty: stand for the prompt as they are
+  bool echo = false;                             // the text begins with the prompt
+  std::string form = {};  // not empty: what the text is to be (runtime/grammar/grammar.hpp)
+  std::optional<std::uint32_t> likely =
+      {};  // a report of each token, with so many likely ones; to 20
 };
 struct GenerateAnswer {
   std::string text;
@@ -36,11 +43,14 @@ struct GenerateAnswer {
   std::uint64_t step = 0;
   double seconds = 0;
   std::uint32_t prompt_tokens = 0;
+  std::vector<TokenReport> reports = {};  // where they were asked for
 };
 struct GeneratePiece {
   std::uint64_t stream = 0;
   std::uint64_t offset = 0;  // bytes of the text before it
   std::string text;
+  std::uint64_t first_report = 0;  // tokens before it
+  std::vector<TokenReport> reports = {};
 };
 using GenerateMessage = std::variant<GenerateRequest, GenerateAnswer, GeneratePiece>;
 

@@ -84,7 +84,7 @@ Result<GenerateAnswer> generate(const Asked& asked, const std::string& model,
   auto answer = promise->get_future();
   request.timeout_ms = static_cast<std::uint32_t>(longest(asked).count());
   GenerateText order{.model = model, .request = std::move(request)};
-  order.on_piece = [wanted](std::string_view) { return wanted->load(); };
+  order.on_piece = [wanted](const TextPiece&) { return wanted->load(); };
   order.done = [promise](Result<GenerateAnswer> told) { promise->set_value(std::move(told)); };
   asked.front.options.generate(std::move(order));
   auto told = wait_for(asked, std::move(answer), &ticket);

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/inference/detail/openai_logprobs.hpp"
+
 namespace gpunode::inference::openai {
 namespace {
 
@@ -103,9 +105,9 @@ std::string completion(const AnswerHead& head, const CompletionRequest& request,
   Json answer = head_of(head, false);
   auto choices = Json::array();
   for (std::size_t choice = 0; choice < texts.size(); ++choice) {
-    const std::string before = request.echo ? request.texts[choice].prompt : "";
     choices.push_back(
-        choice_of(choice, whole_of(head, before + texts[choice].text), finish_of(texts[choice])));
+        choice_of(choice, whole_of(head, texts[choice].text), finish_of(texts[choice])));
+    choices.back()["logprobs"] = logprobs_of(texts[choice].reports, head.is_chat);
   }
   answer["choices"] = std::move(choices);
   answer["usage"] = usage_of(request, texts);
@@ -127,8 +129,10 @@ std::string start_event(const AnswerHead& head, std::size_t choice) {
       head, choice_of(choice, {{"delta", {{"role", "assistant"}, {"content", ""}}}}, nullptr));
 }
 
-std::string text_event(const AnswerHead& head, std::size_t choice, std::string_view text) {
-  return piece_event(head, choice_of(choice, content_of(head, text), nullptr));
+std::string text_event(const AnswerHead& head, std::size_t choice, const TextPiece& piece) {
+  Json content = content_of(head, piece.text);
+  content["logprobs"] = logprobs_of(piece.reports, head.is_chat);
+  return piece_event(head, choice_of(choice, std::move(content), nullptr));
 }
 
 std::string finish_event(const AnswerHead& head, std::size_t choice, const GenerateAnswer& text) {

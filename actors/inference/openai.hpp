@@ -21,7 +21,6 @@ struct CompletionRequest {
   std::vector<GenerateRequest> texts;  // one a choice, in their order
   std::size_t choices_a_prompt = 1;
   bool is_chat = false;
-  bool echo = false;  // the prompt stands before the text
   bool stream = false;
   bool include_usage = false;  // in the stream's last piece but [DONE]
 };
@@ -43,7 +42,8 @@ std::string completion(const AnswerHead& head, const CompletionRequest& request,
                        const std::vector<GenerateAnswer>& texts);
 // Events of a stream, each with the empty line behind it. The first of a chat's choice says who speaks.
 std::string start_event(const AnswerHead& head, std::size_t choice);
-std::string text_event(const AnswerHead& head, std::size_t choice, std::string_view text);
+// With what is told of its tokens, where that is asked for.
+std::string text_event(const AnswerHead& head, std::size_t choice, const TextPiece& piece);
 std::string finish_event(const AnswerHead& head, std::size_t choice, const GenerateAnswer& answer);
 std::string usage_event(const AnswerHead& head, const CompletionRequest& request,
                         const std::vector<GenerateAnswer>& texts);

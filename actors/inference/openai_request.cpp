@@ -1,105 +1,21 @@
 #include "actors/inference/openai.hpp"
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
+#include <limits>
 
-#include "runtime/base/nearest.hpp"
+#include "actors/inference/detail/request_fields.hpp"
 #include "runtime/base/rng.hpp"
 
 namespace gpunode::inference::openai {
 namespace {
 
-// In the order of their keys, as a chat's template may show an object.
-using Json = nlohmann::ordered_json;
-
+constexpr std::size_t kMostGuidedChoices = 1024;
 constexpr std::size_t kMostChoices = 128, kMostMessages = 4096;
+// Of a request's own JSON the front takes a megabyte, which as numbers is no more than this.
+constexpr std::size_t kMostPromptTokens = std::size_t{1} << 19;
 
 Error no_object() {
   return {ErrorCode::invalid_argument, "the request's body is no JSON object"};
 }
-
-// The fields of a request, each read once; null stands for what is absent.
-class Fields {
- public:
-  explicit Fields(Json body) : body_(std::move(body)) {}
-
-  const Json* find(const std::string& name) {
-    known_.push_back(name);
-    const auto found = body_.find(name);
-    return found == body_.end() || found->is_null() ? nullptr : &*found;
-  }
-  void real(const std::string& name, double low, double high, double& value) {
-    const Json* found = find(name);
-    if (!found || failure) return;
-    const double given = found->is_number() ? found->get<double>() : low - 1;
-    if (!(given >= low && given <= high))
-      refuse(name, "must be a number from " + Json(low).dump() + " to " + Json(high).dump());
-    else
-      value = given;
-  }
-  template <class Whole>
-  void whole(const std::string& name, std::uint64_t low, std::uint64_t high, Whole& value) {
-    const Json* found = find(name);
-    if (!found || failure) return;
-    const bool fits = found->is_number_unsigned() && found->get<std::uint64_t>() >= low &&
-                      found->get<std::uint64_t>() <= high;
-    if (!fits)
-      refuse(name,
-             "must be a whole number from " + std::to_string(low) + " to " + std::to_string(high));
-    else
-      value = static_cast<Whole>(found->get<std::uint64_t>());
-  }
-  void flag(const std::string& name, bool& value) {
-    const Json* found = find(name);
-    if (!found || failure) return;
-    if (!found->is_boolean())
-      refuse(name, "must be true or false");
-    else
-      value = found->get<bool>();
-  }
-  // A text, or a list of texts.
-  std::vector<std::string> texts(const std::string& name, std::size_t most) {
-    const Json* found = find(name);
-    std::vector<std::string> made;
-    if (!found || failure) return made;
-    const Json list = found->is_array() ? *found : Json::array({*found});
-    if (list.size() > most) refuse(name, "has more than " + std::to_string(most) + " entries");
-    for (const Json& one : list) {
-      if (failure) break;
-      if (one.is_string())
-        made.push_back(one.get<std::string>());
-      else
-        refuse(name, "must be a text or a list of texts");
-    }
-    return made;
-  }
-  // One that may only say what is done anyway.
-  void only(const std::string& name, const Json& value) {
-    const Json* found = find(name);
-    if (found && !failure && *found != value) refuse(name, "can only be " + value.dump() + " here");
-  }
-  void refuse_unknown() {
-    if (failure) return;
-    for (const auto& [name, value] : body_.items())
-      if (std::ranges::find(known_, name) == known_.end())
-        refuse_because(name, unknown_word("field", name, known_));
-  }
-  void refuse(const std::string& name, const std::string& what) {
-    refuse_because(name, "'" + name + "' " + what);
-  }
-
-  std::optional<Error> failure;
-  std::string wrong;  // the field that it is about
-
- private:
-  void refuse_because(const std::string& name, std::string why) {
-    failure = {ErrorCode::invalid_argument, std::move(why)};
-    wrong = name;
-  }
-
-  const Json body_;
-  std::vector<std::string> known_;
-};
 
 void read_sampling(Fields& fields, GenerateRequest& request) {
   fields.real("temperature", 0, 2, request.temperature);
@@ -148,7 +64,6 @@ GenerateRequest read_common(Fields& fields, CompletionRequest& request, std::uin
   fields.whole("n", 1, kMostChoices, request.choices_a_prompt);
   read_stream(fields, request);
   fields.only("logit_bias", Json::object());
-  fields.only("logprobs", false);
   fields.find("user");
   return each;
 }
@@ -209,6 +124,126 @@ Json read_messages(Fields& fields) {
   return messages;
 }
 
+using Tokens = std::vector<std::int32_t>;
+
+// A list of numbers of tokens; nothing where it is none.
+std::optional<Tokens> tokens_of(const Json& list) {
+  if (!list.is_array() || list.empty() || list.size() > kMostPromptTokens) return std::nullopt;
+  Tokens tokens;
+  for (const Json& one : list) {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
+    if (!one.is_number_unsigned() || one.get<std::uint64_t>() > kMost) return std::nullopt;
+    tokens.push_back(one.get<std::int32_t>());
+  }
+  return tokens;
+}
+
+struct Prompt {
+  std::string text;
+  Tokens tokens;  // not empty: in its place
+};
+
+// A text, a list of tokens, or a list of either.
+std::vector<Prompt> read_prompts(Fields& fields) {
+  const Json* found = fields.find("prompt");
+  std::vector<Prompt> prompts;
+  if (fields.failure) return prompts;
+  if (!found || (found->is_array() && found->empty())) {
+    fields.refuse("prompt", "is missing");
+    return prompts;
+  }
+  const bool is_one = !found->is_array() || found->front().is_number();
+  const Json list = is_one ? Json::array({*found}) : *found;
+  if (list.size() > kMostChoices)
+    fields.refuse("prompt", "has more than " + std::to_string(kMostChoices) + " entries");
+  for (const Json& one : list) {
+    if (fields.failure) break;
+    if (one.is_string()) {
+      prompts.push_back({one.get<std::string>(), {}});
+    } else if (auto tokens = tokens_of(one)) {
+      prompts.push_back({{}, *std::move(tokens)});
+    } else {
+      fields.refuse("prompt",
+                    "must be a text, a list of token numbers (one at least, none negative), or a "
+                    "list of such");
+    }
+  }
+  return prompts;
+}
+
+// Of each token its log probability, and of so many others.
+void read_logprobs_of_completion(Fields& fields, GenerateRequest& request) {
+  constexpr std::uint64_t kMost = 5;
+  const Json* found = fields.find("logprobs");
+  if (!found || fields.failure) return;
+  request.likely = 0;
+  fields.whole("logprobs", 0, kMost, *request.likely);
+}
+
+void read_logprobs_of_chat(Fields& fields, GenerateRequest& request) {
+  constexpr std::uint64_t kMost = 20;
+  bool wanted = false;
+  std::uint32_t likely = 0;
+  fields.flag("logprobs", wanted);
+  fields.whole("top_logprobs", 0, kMost, likely);
+  if (wanted) request.likely = likely;
+  if (!fields.failure && !wanted && likely > 0)
+    fields.refuse("top_logprobs", "makes sense with \"logprobs\": true only");
+}
+
+// The form that a text is asked for in, as the grammar reads it.
+std::string read_response_format(Fields& fields) {
+  const std::string name = "response_format";
+  const Json* found = fields.find(name);
+  if (!found || fields.failure) return {};
+  const Json type = found->is_object() ? found->value("type", Json()) : Json();
+  if (type == "text" && found->size() == 1) return {};
+  if (type == "json_object" && found->size() == 1) return found->dump();
+  if (type == "json_schema" && found->size() == 2 && found->contains("json_schema") &&
+      (*found)["json_schema"].is_object()) {
+    Fields inner((*found)["json_schema"]);
+    bool strict = true;  // it is, whatever is said
+    const auto names = inner.texts("name", 1);
+    inner.texts("description", 1);
+    inner.flag("strict", strict);
+    const Json* schema = inner.find("schema");
+    if (!inner.failure && names.empty()) inner.refuse("name", "is missing");
+    if (!inner.failure && !schema) inner.refuse("schema", "is missing");
+    inner.refuse_unknown();
+    if (!inner.failure) return Json{{"type", type}, {"schema", *schema}}.dump();
+    fields.refuse(name, "json_schema: " + inner.failure->detail);
+    return {};
+  }
+  fields.refuse(name,
+                "must be {\"type\": \"text\"}, {\"type\": \"json_object\"} or {\"type\": "
+                "\"json_schema\", \"json_schema\": {\"name\": ..., \"schema\": {...}}}");
+  return {};
+}
+
+// As vLLM has them, each in the place of the other.
+std::string read_form(Fields& fields) {
+  std::string form = read_response_format(fields);
+  std::size_t count = form.empty() ? 0 : 1;
+  if (const Json* schema = fields.find("guided_json")) {
+    // Also as a text that is JSON.
+    const Json read =
+        schema->is_string() ? Json::parse(schema->get<std::string>(), nullptr, false) : *schema;
+    if (!fields.failure && !read.is_object()) fields.refuse("guided_json", "must be a JSON Schema");
+    if (!fields.failure) form = Json{{"type", "json_schema"}, {"schema", read}}.dump();
+    ++count;
+  }
+  if (fields.find("guided_choice")) {
+    const auto choices = fields.texts("guided_choice", kMostGuidedChoices);
+    if (!fields.failure && choices.empty())
+      fields.refuse("guided_choice", "must be a list of texts, one at least");
+    if (!fields.failure) form = Json{{"type", "choice"}, {"choices", choices}}.dump();
+    ++count;
+  }
+  if (!fields.failure && count > 1)
+    fields.refuse("response_format", "and the guided_ fields say what the text is to be: give one");
+  return form;
+}
+
 }  // namespace
 
 Result<CompletionRequest> read_completion(std::string_view body, std::uint64_t random,
@@ -218,19 +253,24 @@ Result<CompletionRequest> read_completion(std::string_view body, std::uint64_t r
   Fields fields(std::move(parsed));
   CompletionRequest request;
   GenerateRequest each = read_common(fields, request, random);
-  const auto prompts = fields.texts("prompt", kMostChoices);
+  const std::vector<Prompt> prompts = read_prompts(fields);
   each.max_tokens = 16;
   fields.whole("max_tokens", 1, 65536, each.max_tokens);
-  fields.flag("echo", request.echo);
+  fields.flag("echo", each.echo);
+  read_logprobs_of_completion(fields, each);
+  each.form = read_form(fields);
   fields.only("best_of", request.choices_a_prompt);
   fields.only("suffix", "");
   fields.refuse_unknown();
-  if (!fields.failure && prompts.empty()) fields.refuse("prompt", "is missing");
+  if (!fields.failure && each.echo && each.likely)
+    fields.refuse("logprobs",
+                  "with \"echo\": true would be of the prompt too, which is not known here");
   if (!fields.failure && prompts.size() * request.choices_a_prompt > kMostChoices)
     fields.refuse("n", "times the prompts is more than " + std::to_string(kMostChoices));
-  for (const std::string& prompt : prompts)
+  for (const Prompt& prompt : prompts)
     for (std::size_t choice = 0; choice < request.choices_a_prompt; ++choice) {
-      each.prompt = prompt;
+      each.prompt = prompt.text;
+      each.prompt_tokens = prompt.tokens;
       add_choice(request, each, choice);
     }
   return told(fields, std::move(request), wrong_field);
@@ -247,12 +287,13 @@ Result<CompletionRequest> read_chat(std::string_view body, std::uint64_t random,
   each.max_tokens = 0;
   fields.whole("max_tokens", 1, 65536, each.max_tokens);  // what it was called first
   fields.whole("max_completion_tokens", 1, 65536, each.max_tokens);
+  read_logprobs_of_chat(fields, each);
   Json chat{{"messages", read_messages(fields)}};
   if (const Json* more = fields.find("chat_template_kwargs")) {
     if (!more->is_object()) fields.refuse("chat_template_kwargs", "must be an object");
     chat["more"] = *more;
   }
-  fields.only("response_format", {{"type", "text"}});
+  each.form = read_form(fields);
   fields.only("tools", Json::array());
   fields.only("tool_choice", "none");
   fields.only("modalities", Json::array({"text"}));

@@ -53,6 +53,7 @@ class Choices {
   struct Event {
     std::size_t choice = 0;
     std::string piece;
+    std::vector<TokenReport> reports;
     std::optional<Result<GenerateAnswer>> end;
   };
 
@@ -104,11 +105,13 @@ std::shared_ptr<Choices> begin(const HttpFrontOptions& options, const Completion
     GenerateText order{.model = request.model, .request = request.texts[choice]};
     order.request.timeout_ms = static_cast<std::uint32_t>(timeout.count());
     // Also of one that is told whole, so that it ends with its client.
-    order.on_piece = [choices, choice, stream = request.stream](std::string_view piece) {
-      return stream ? choices->add({choice, std::string(piece), {}}) : choices->is_wanted();
+    order.on_piece = [choices, choice, stream = request.stream](const TextPiece& piece) {
+      if (!stream) return choices->is_wanted();
+      return choices->add(
+          {choice, std::string(piece.text), {piece.reports.begin(), piece.reports.end()}, {}});
     };
     order.done = [choices, choice](Result<GenerateAnswer> answer) {
-      choices->add({choice, {}, std::move(answer)});
+      choices->add({choice, {}, {}, std::move(answer)});
     };
     options.generate(std::move(order));
   }
@@ -172,19 +175,19 @@ void write_stream(http::Writer& to, Work& work, const AnswerHead& head,
                   const CompletionRequest& request) {
   std::vector<GenerateAnswer> texts(request.texts.size());
   std::vector<std::string> held(texts.size());
-  const auto write_text = [&](std::size_t choice, const std::string& text) {
-    return text.empty() || to.write(openai::text_event(head, choice, text));
+  const auto write_text = [&](std::size_t choice, const TextPiece& piece) {
+    return (piece.text.empty() && piece.reports.empty()) ||
+           to.write(openai::text_event(head, choice, piece));
   };
-  for (std::size_t choice = 0; choice < texts.size(); ++choice) {
+  for (std::size_t choice = 0; choice < texts.size(); ++choice)
     if (request.is_chat && !to.write(openai::start_event(head, choice))) return;
-    if (request.echo && !write_text(choice, request.texts[choice].prompt)) return;
-  }
   for (std::size_t left = texts.size(); left > 0;) {
     auto event = work.choices->next();
     if (!work.is_wanted()) return;
     if (!event) continue;
     if (!event->end) {
-      if (!write_text(event->choice, whole_characters(held[event->choice], event->piece))) return;
+      const std::string whole = whole_characters(held[event->choice], event->piece);
+      if (!write_text(event->choice, {whole, event->reports})) return;
       continue;
     }
     if (!*event->end) {  // after a 200 there is no other way to say it
@@ -193,7 +196,7 @@ void write_stream(http::Writer& to, Work& work, const AnswerHead& head,
       return;
     }
     texts[event->choice] = *std::move(*event->end);
-    if (!write_text(event->choice, held[event->choice]) ||
+    if (!write_text(event->choice, {held[event->choice]}) ||
         !to.write(openai::finish_event(head, event->choice, texts[event->choice])))
       return;
     --left;

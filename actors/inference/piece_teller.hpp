@@ -19,8 +19,8 @@ class PieceTeller {
   using Send = std::function<void(GeneratePiece piece, std::function<void(Result<void>)> arrived)>;
   PieceTeller(std::uint64_t stream, Send send) : stream_(stream), send_(std::move(send)) {}
 
-  // Whether more is wanted.
-  bool add(std::string_view text);
+  // Whether more is wanted. What is told of tokens goes with the next text, or not at all.
+  bool add(const TextPiece& piece);
 
  private:
   struct State {
@@ -29,8 +29,9 @@ class PieceTeller {
   const std::uint64_t stream_;
   const Send send_;
   std::shared_ptr<State> state_ = std::make_shared<State>();
-  std::uint64_t told_ = 0;  // bytes
+  std::uint64_t told_ = 0, told_reports_ = 0;  // bytes, tokens
   std::string waiting_;
+  std::vector<TokenReport> waiting_reports_;
 };
 
 }  // namespace gpunode::inference

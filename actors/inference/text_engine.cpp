@@ -1,13 +1,27 @@
 #include "actors/inference/text_engine.hpp"
 
 #include <algorithm>
+#include <cmath>
 
+#include "actors/inference/token_rating.hpp"
 #include "kernels/model/model_code.hpp"
+#include "runtime/base/utf8.hpp"
 
 namespace gpunode::inference {
 namespace {
 
-constexpr std::size_t kMostRows = 256;  // of a pass
+constexpr std::size_t kMostRows = 256;              // of a pass
+constexpr std::size_t kMostReportBytes = 6u << 20;  // an answer takes no more
+
+// Beginnings of characters; what is no text counts as if each of its bytes were one.
+std::uint32_t characters_in(std::string_view text) {
+  std::uint32_t count = 0;
+  while (!text.empty()) {
+    text.remove_prefix(std::max<std::size_t>(utf8_length(text), 1));
+    ++count;
+  }
+  return count;
+}
 
 // What a text of nothing goes on from: where another one ended, or a new line.
 model::Token beginning_of(const tokenizer::Tokenizer& tokenizer,
@@ -56,7 +70,10 @@ Result<std::unique_ptr<TextEngine>> TextEngine::open(model::Program& program, Op
 }
 
 TextEngine::TextEngine(Options options, std::unique_ptr<model::Decoder> decoder)
-    : options_(std::move(options)), decoder_(std::move(decoder)), batch_(limits_of(*decoder_)) {}
+    : options_(std::move(options)),
+      decoder_(std::move(decoder)),
+      batch_(limits_of(*decoder_)),
+      forms_(options_.tokenizer, options_.model->vocabulary(), options_.ends) {}
 
 void TextEngine::begin(TextOrder order) {
   const Time now = options_.clock->now();
@@ -64,38 +81,64 @@ void TextEngine::begin(TextOrder order) {
     return order.done(Error{ErrorCode::timeout, "the deadline passed while the request waited"});
   const auto prompt = prompt_of(order.request);
   if (!prompt) return order.done(prompt.error());
-  if (order.request.whole_prompt && prompt->size() > decoder_->context())
+  const std::vector<model::Token>& tokens = prompt->tokens;
+  if (order.request.whole_prompt && tokens.size() > decoder_->context())
     return order.done(Error{ErrorCode::invalid_argument,
-                            "the prompt has " + std::to_string(prompt->size()) +
+                            "the prompt has " + std::to_string(tokens.size()) +
                                 " tokens, and the model reads " +
                                 std::to_string(decoder_->context()) + " at once: shorten it"});
   if (order.request.max_tokens == 0)
     order.request.max_tokens = static_cast<std::uint32_t>(
-        std::max(prompt->size() + 1, decoder_->context()) - prompt->size());
-  const auto id = batch_.add(now, {.prompt = *prompt,
+        std::max(tokens.size() + 1, decoder_->context()) - tokens.size());
+  std::optional<grammar::Matcher> form;
+  if (!order.request.form.empty()) {
+    auto begun = forms_.begin(order.request.form);
+    if (!begun) return order.done(begun.error());
+    form = *std::move(begun);
+  }
+  const auto id = batch_.add(now, {.prompt = tokens,
                                    .deadline = order.deadline,
                                    .priority = order.request.priority,
                                    .client = order.client});
   if (!id) return order.done(id.error());
   Text& text = texts_.try_emplace(*id, std::move(order), options_).first->second;
-  text.answer.prompt_tokens = static_cast<std::uint32_t>(prompt->size());
-  text.sampler.read(*prompt);
-  if (auto behind = text.stream.go_on_from(*prompt); !behind) answer(*id, behind.error());
+  text.answer.prompt_tokens = static_cast<std::uint32_t>(tokens.size());
+  text.form = std::move(form);
+  text.echo = prompt->text;
+  text.characters = characters_in(text.echo);
+  text.sampler.read(tokens);
+  if (auto behind = text.stream.go_on_from(tokens); !behind) answer(*id, behind.error());
 }
 
-Result<std::vector<model::Token>> TextEngine::prompt_of(const GenerateRequest& request) const {
+Result<TextEngine::Prompt> TextEngine::prompt_of(const GenerateRequest& request) const {
+  if (!request.prompt_tokens.empty()) return prompt_of_tokens(request);
   // A template has put all marks into the text.
   const bool is_chat = !request.chat.empty();
-  std::string of_chat;
+  std::string text = request.prompt;
   if (is_chat) {
-    auto text = options_.chat->text_of(request.chat, *options_.clock);
-    if (!text) return text.error();
-    of_chat = *std::move(text);
+    auto of_chat = options_.chat->text_of(request.chat, *options_.clock);
+    if (!of_chat) return of_chat.error();
+    text = *std::move(of_chat);
   }
-  auto prompt = options_.tokenizer->encode(is_chat ? of_chat : request.prompt,
-                                           {.surrounded = !is_chat, .special_tokens = true});
-  if (!prompt) return prompt.error().within(is_chat ? "messages" : "prompt");
-  if (prompt->empty()) prompt->push_back(beginning_of(*options_.tokenizer, options_.ends));
+  auto tokens = options_.tokenizer->encode(text, {.surrounded = !is_chat, .special_tokens = true});
+  if (!tokens) return tokens.error().within(is_chat ? "messages" : "prompt");
+  if (tokens->empty()) tokens->push_back(beginning_of(*options_.tokenizer, options_.ends));
+  return Prompt{*std::move(tokens), request.echo ? std::move(text) : std::string()};
+}
+
+Result<TextEngine::Prompt> TextEngine::prompt_of_tokens(const GenerateRequest& request) const {
+  const std::vector<model::Token>& tokens = request.prompt_tokens;
+  for (std::size_t place = 0; place < tokens.size(); ++place)
+    if (tokens[place] < 0 || static_cast<std::size_t>(tokens[place]) >= vocabulary())
+      return Error{ErrorCode::invalid_argument, "prompt: token " + std::to_string(tokens[place]) +
+                                                    " at place " + std::to_string(place) +
+                                                    " is none of the model's, which are 0 to " +
+                                                    std::to_string(vocabulary() - 1)};
+  Prompt prompt{tokens, {}};
+  if (!request.echo) return prompt;
+  auto text = options_.tokenizer->decode(tokens, true);
+  if (!text) return text.error().within("prompt");
+  prompt.text = *std::move(text);
   return prompt;
 }
 
@@ -114,7 +157,7 @@ void TextEngine::finish(TextBatch::Id id) {
   Text& text = texts_.at(id);
   const auto rest = text.stream.end();
   if (!rest) return answer(id, rest.error());
-  text.answer.text += text.stop.add(*rest) + text.stop.end();
+  text.answer.text += text.echo + text.stop.add(*rest) + text.stop.end();
   if (text.stop.is_over()) text.answer.finish = "stop";
   answer(id, std::move(text.answer));
 }
@@ -154,7 +197,7 @@ Result<void> TextEngine::pass() {
     return done.error();
   }
   batch_.on_read();
-  std::span<const float> scores = scores_;
+  std::span<float> scores = scores_;
   for (const TextBatch::Part& part : parts) {  // what they read is not looked at any more
     if (!part.read.wants_scores) continue;
     go_on(part.id, scores.first(vocabulary()));
@@ -163,15 +206,41 @@ Result<void> TextEngine::pass() {
   return {};
 }
 
-// The text's next token, by these scores.
-void TextEngine::go_on(TextBatch::Id id, std::span<const float> scores) {
+// The text's next token, by these scores, which may change.
+void TextEngine::go_on(TextBatch::Id id, std::span<float> scores) {
   Text& text = texts_.at(id);
-  const model::Token token = text.sampler.choose(scores);
+  const auto token = choose(text, scores);
+  if (!token) return answer(id, token.error());
   ++text.answer.tokens;
-  const auto goes_on = take(text, token);
+  const auto goes_on = take(text, *token);
   if (!goes_on) return answer(id, goes_on.error());
   if (!*goes_on) return finish(id);
-  batch_.on_token(id, token);
+  batch_.on_token(id, *token);
+}
+
+Result<model::Token> TextEngine::choose(Text& text, std::span<float> scores) {
+  // What is told is of the model's own.
+  const bool is_told = text.order.request.likely.has_value();
+  if (text.form) {
+    if (is_told) own_scores_.assign(scores.begin(), scores.end());
+    if (auto limited = forms_.limit(*text.form, scores); !limited) return limited.error();
+  }
+  const model::Token token = text.sampler.choose(scores);
+  if (text.form && !std::isfinite(scores[static_cast<std::size_t>(token)]))
+    return Error{ErrorCode::internal,
+                 "the model's scores are no finite numbers where the form that is asked for lets a "
+                 "text go on: its training has gone wrong"};
+  if (is_told) report(text, token, text.form ? std::span<const float>(own_scores_) : scores);
+  return token;
+}
+
+// What is told of the token that was chosen by these scores.
+void TextEngine::report(Text& text, model::Token token, std::span<const float> scores) const {
+  TokenReport made = rate_token(scores, token, *text.order.request.likely, *options_.tokenizer);
+  made.place = text.characters;
+  text.report_bytes += 16 + made.token.bytes.size();
+  for (const RatedToken& one : made.likely) text.report_bytes += 8 + one.bytes.size();
+  text.answer.reports.push_back(std::move(made));
 }
 
 // Whether the text goes on behind this token.
@@ -180,13 +249,24 @@ Result<bool> TextEngine::take(Text& text, model::Token token) const {
     text.answer.finish = "stop";
     return false;
   }
+  if (text.form)
+    if (auto added = forms_.add(*text.form, token); !added) return added.error();
   const auto more = text.stream.add(token);
   if (!more) return more.error();
-  const std::string sure = text.stop.add(*more);
+  text.characters += characters_in(*more);
+  const std::string sure = std::exchange(text.echo, {}) + text.stop.add(*more);
   text.answer.text += sure;
-  if (text.order.give && !text.order.give(sure))
+  const auto reports =
+      std::span<const TokenReport>(text.answer.reports).subspan(text.given_reports);
+  text.given_reports += reports.size();
+  if (text.order.give && !text.order.give({sure, reports}))
     return Error{ErrorCode::cancelled, "who asked for the text is gone"};
-  return !text.stop.is_over() && text.answer.tokens < text.order.request.max_tokens;
+  if (text.form && text.form->must_end()) {
+    text.answer.finish = "stop";
+    return false;
+  }
+  return !text.stop.is_over() && text.answer.tokens < text.order.request.max_tokens &&
+         text.report_bytes < kMostReportBytes;
 }
 
 }  // namespace gpunode::inference

@@ -8,13 +8,13 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "actors/inference/chat_form.hpp"
 #include "actors/inference/generate_codec.hpp"
 #include "actors/inference/stop_sequences.hpp"
 #include "actors/inference/text_batch.hpp"
+#include "actors/inference/text_forms.hpp"
 #include "kernels/model/decoder.hpp"
 #include "kernels/model/token_sampler.hpp"
 #include "runtime/base/clock.hpp"
@@ -23,7 +23,7 @@
 namespace gpunode::inference {
 
 // What has been generated, as it comes; whether more is wanted.
-using GivePiece = std::function<bool(std::string_view piece)>;
+using GivePiece = std::function<bool(const TextPiece& piece)>;
 // Once.
 using TextDone = std::function<void(Result<GenerateAnswer>)>;
 
@@ -51,10 +51,11 @@ class TextEngine {
   static Result<std::unique_ptr<TextEngine>> open(model::Program& program, Options options);
 
   // Each order is answered once: cancelled (no more was wanted), timeout (not begun before its
-  // deadline), invalid_argument (a prompt that is no text), unsupported (a chat with a model that has
+  // deadline), invalid_argument (a prompt that is no text, or not of the model's tokens), what TextForms
+  // fails with, unsupported (a chat with a model that has
   // no template of them), resource_exhausted (it would not be begun
   // in time, or too many wait), what reading fails with. Past its deadline a text is cut there, and
-  // says so. Those that are left when this goes are not answered.
+  // says so; one that has as many reports as an answer takes (some 6 MB) ends there, as by its length. Those that are left when this goes are not answered.
   void begin(TextOrder order);
   bool is_idle() const { return texts_.empty(); }
   std::size_t under_way() const { return batch_.under_way(); }
@@ -72,12 +73,24 @@ class TextEngine {
     StopSequences stop;
     GenerateAnswer answer;
     Time began{};
+    std::optional<grammar::Matcher> form;  // nothing: any
+    std::string echo;                      // comes with the first token
+    std::uint32_t characters = 0;          // of the text, with those that are held back
+    std::size_t given_reports = 0;
+    std::size_t report_bytes = 0;  // about
+  };
+  struct Prompt {
+    std::vector<model::Token> tokens;
+    std::string text;  // where it is to be echoed
   };
   TextEngine(Options options, std::unique_ptr<model::Decoder> decoder);
-  Result<std::vector<model::Token>> prompt_of(const GenerateRequest& request) const;
+  Result<Prompt> prompt_of(const GenerateRequest& request) const;
+  Result<Prompt> prompt_of_tokens(const GenerateRequest& request) const;
+  void report(Text& text, model::Token token, std::span<const float> scores) const;
   void end_overdue(Time now);
   Result<void> read(std::span<const TextBatch::Part> parts);
-  void go_on(TextBatch::Id id, std::span<const float> scores);
+  void go_on(TextBatch::Id id, std::span<float> scores);
+  Result<model::Token> choose(Text& text, std::span<float> scores);
   Result<bool> take(Text& text, model::Token token) const;
   void finish(TextBatch::Id id);
   void answer(TextBatch::Id id, Result<GenerateAnswer> result);
@@ -87,7 +100,8 @@ class TextEngine {
   std::unique_ptr<model::Decoder> decoder_;
   TextBatch batch_;
   std::map<TextBatch::Id, Text> texts_;
-  std::vector<float> scores_;
+  std::vector<float> scores_, own_scores_;
+  TextForms forms_;
 };
 
 }  // namespace gpunode::inference

@@ -9,20 +9,26 @@ std::uint64_t TextStreams::open(Taker take) {
   std::uint64_t number = 0;
   while (number == 0 || streams_.contains(number))
     number = std::uint64_t{random_()} << 32 | random_();
-  streams_[number] = {std::move(take), {}};
+  streams_[number] = {.take = std::move(take), .text = {}};
   return number;
 }
 
-Result<void> TextStreams::extend(Stream& stream, std::uint64_t offset, std::string_view text) {
-  if (offset > stream.text.size()) return {};  // one before it is lost, or comes late
+Result<void> TextStreams::extend(Stream& stream, std::uint64_t offset, std::uint64_t first_report,
+                                 const TextPiece& piece) {
+  // One before it is lost, or comes late.
+  if (offset > stream.text.size() || first_report > stream.reports) return {};
+  const std::string_view text = piece.text;
   const std::size_t known = std::min(stream.text.size() - offset, text.size());
   if (std::string_view(stream.text).substr(offset, known) != text.substr(0, known))
     return {ErrorCode::wrong_state,
             "the replica that went on generates another text than the one before it"};
   const std::string_view more = text.substr(known);
-  if (more.empty()) return {};
+  const auto reports =
+      piece.reports.subspan(std::min(stream.reports - first_report, piece.reports.size()));
+  if (more.empty() && reports.empty()) return {};
   stream.text += more;
-  if (stream.take(more)) return {};
+  stream.reports += reports.size();
+  if (stream.take({more, reports})) return {};
   return {ErrorCode::not_found, "nobody waits for more of this text"};
 }
 
@@ -30,16 +36,16 @@ Result<void> TextStreams::on_piece(const GeneratePiece& piece) {
   std::lock_guard lock(mutex_);
   const auto found = streams_.find(piece.stream);
   if (found == streams_.end()) return {ErrorCode::not_found, "nobody waits for more of this text"};
-  auto done = extend(found->second, piece.offset, piece.text);
+  auto done = extend(found->second, piece.offset, piece.first_report, {piece.text, piece.reports});
   if (!done && done.error().code == ErrorCode::not_found) streams_.erase(found);
   return done;
 }
 
-Result<void> TextStreams::close(std::uint64_t stream, std::string_view text) {
+Result<void> TextStreams::close(std::uint64_t stream, const TextPiece& whole) {
   std::lock_guard lock(mutex_);
   const auto found = streams_.find(stream);
   if (found == streams_.end()) return {};
-  auto done = extend(found->second, 0, text);
+  auto done = extend(found->second, 0, 0, whole);
   streams_.erase(found);
   if (!done && done.error().code == ErrorCode::not_found) return {};
   return done;

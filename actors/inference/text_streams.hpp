@@ -18,22 +18,24 @@ namespace gpunode::inference {
 class TextStreams {
  public:
   // Told what is new; whether more is wanted.
-  using Taker = std::function<bool(std::string_view text)>;
+  using Taker = std::function<bool(const TextPiece& piece)>;
 
   // Its number, which nobody can guess who has not been told it.
   std::uint64_t open(Taker take);
   // Fails with: not_found (nobody wants more of it), wrong_state (it is not the text that came before).
   Result<void> on_piece(const GeneratePiece& piece);
   // The text is whole: hands over what has not come, and forgets it. Fails with: wrong_state.
-  Result<void> close(std::uint64_t stream, std::string_view text);
+  Result<void> close(std::uint64_t stream, const TextPiece& whole);
   void close(std::uint64_t stream);
 
  private:
   struct Stream {
     Taker take;
-    std::string text;  // that has come
+    std::string text;         // that has come
+    std::size_t reports = 0;  // of so many tokens
   };
-  static Result<void> extend(Stream& stream, std::uint64_t offset, std::string_view text);
+  static Result<void> extend(Stream& stream, std::uint64_t offset, std::uint64_t first_report,
+                             const TextPiece& piece);
 
   std::mutex mutex_;
   std::random_device random_;

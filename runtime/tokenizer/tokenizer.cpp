@@ -38,6 +38,7 @@ class FileTokenizer final : public Tokenizer {
     auto join = make_decoder(field(file.rest, "decoder"));
     if (!join) return join.error();
     join_ = *std::move(join);
+    bytes_ = byte_rule_of(field(file.rest, "decoder"));
     count_ = vocabulary_.size();
     for (const AddedToken& token : added_.all())
       count_ = std::max(count_, static_cast<std::size_t>(token.token) + 1);
@@ -94,6 +95,20 @@ class FileTokenizer final : public Tokenizer {
     return token == kNone ? std::nullopt : std::optional(token);
   }
   bool is_special(Token token) const override { return added_.is_special(token); }
+  std::string bytes_of(Token token) const override {
+    const std::string text(text_of(token));
+    if (text.empty() || is_special(token)) return text;
+    if (auto bytes = bytes_.of(text)) return *std::move(bytes);
+    // Behind another one, as the first may lose a space.
+    constexpr const char* kBefore = "a";
+    const auto alone = join_({kBefore}), together = join_({kBefore, text});
+    if (!alone || !together) return text;
+    std::string before, both;
+    for (const std::string& one : *alone) before += one;
+    for (const std::string& one : *together) both += one;
+    return both.substr(std::min(before.size(), both.size()));
+  }
+  bool is_made_of_bytes() const override { return bytes_.compose; }
 
  private:
   Vocabulary vocabulary_;
@@ -103,6 +118,7 @@ class FileTokenizer final : public Tokenizer {
   AddedTokens added_;
   Surroundings around_;
   Decoder join_;
+  ByteRule bytes_;
   std::size_t count_ = 0;
 };
 
@@ -131,6 +147,8 @@ class ByteTokenizer final : public Tokenizer {
     return static_cast<unsigned char>(text.front());
   }
   bool is_special(Token) const override { return false; }
+  std::string bytes_of(Token token) const override { return std::string(text_of(token)); }
+  bool is_made_of_bytes() const override { return true; }
 
  private:
   std::array<char, 256> texts_;

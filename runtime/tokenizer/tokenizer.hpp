@@ -46,6 +46,11 @@ class Tokenizer {
   virtual std::string_view text_of(Token token) const = 0;
   virtual std::optional<Token> token_of(std::string_view text) const = 0;
   virtual bool is_special(Token token) const = 0;
+  // What a token adds to a text in whose midst it stands, also where that is half a character; of a
+  // special one its name. Empty: none has the number.
+  virtual std::string bytes_of(Token token) const = 0;
+  // Whether a text is the bytes of its tokens one behind the other, but for where it begins.
+  virtual bool is_made_of_bytes() const = 0;
 };
 
 }  // namespace gpunode::tokenizer

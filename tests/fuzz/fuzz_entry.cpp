@@ -117,7 +117,7 @@ const std::vector<Target>& targets() {
   static const std::vector<Target> all = [] {
     std::vector<Target> joined;
     for (auto* some : {link_targets, join_targets, cluster_targets, job_targets, file_targets,
-                       front_targets, machine_targets})
+                       front_targets, form_targets, machine_targets})
       for (const Target& one : some()) joined.push_back(one);
     return joined;
   }();

@@ -25,13 +25,14 @@ struct Target {
 };
 
 // By what they take: frames of a link, of joining, of the cluster's gossip, of jobs, files and what
-// a person writes, requests over HTTP; and sequences of messages into state machines.
+// a person writes, requests over HTTP, forms of texts; and sequences of messages into state machines.
 std::vector<Target> link_targets();
 std::vector<Target> join_targets();
 std::vector<Target> cluster_targets();
 std::vector<Target> job_targets();
 std::vector<Target> file_targets();
 std::vector<Target> front_targets();
+std::vector<Target> form_targets();
 std::vector<Target> machine_targets();
 
 // What decodes encodes to the same meaning: to bytes that decode to a value with the same bytes.

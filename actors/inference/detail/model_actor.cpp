@@ -87,11 +87,21 @@ void tell_load(State& state) {
   state.waiting->set(static_cast<double>(texts->waiting()));
 }
 
+// What only a text has, of a model that reads rows.
+bool is_of_texts(const GenerateRequest& request) {
+  return !request.prompt_tokens.empty() || !request.form.empty() || request.likely || request.echo;
+}
+
 void begin(State& state, Generate order) {
+  if (!state.model->texts() && is_of_texts(order.request))
+    return order.reply(
+        Error{ErrorCode::unsupported,
+              "the model tells classes of rows: it has no tokens to take or to tell of, and "
+              "neither an echo nor a form"});
   GivePiece give;
   if (order.send_piece)
     give = [teller = std::make_shared<PieceTeller>(order.request.stream, order.send_piece)](
-               std::string_view piece) { return teller->add(piece); };
+               const TextPiece& piece) { return teller->add(piece); };
   state.model->begin(
       {.request = std::move(order.request),
        .deadline = order.deadline,

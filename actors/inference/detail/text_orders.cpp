@@ -81,7 +81,8 @@ void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams
   const auto done = [streams, stream = order.request.stream, model = order.model, known,
                      done = std::move(order.done)](const Result<SharedBytes>& bytes) {
     auto answer = answer_in(bytes, model, known);
-    const Result<void> told = answer ? streams->close(stream, answer->text) : Result<void>();
+    const Result<void> told =
+        answer ? streams->close(stream, {answer->text, answer->reports}) : Result<void>();
     streams->close(stream);
     done(told ? std::move(answer) : Result<GenerateAnswer>(told.error()));
   };

@@ -195,6 +195,30 @@ Result<Decoder> make_decoder(const Json& json) {
   return made_by_kind(kKinds, "decoder", json);
 }
 
+std::optional<std::string> ByteRule::of(const std::string& token) const {
+  if (letters) return bytes_of_letters(token).value_or(token);
+  const auto byte = names ? byte_named(token) : std::nullopt;
+  return byte ? std::optional(std::string(1, *byte)) : std::nullopt;
+}
+
+ByteRule byte_rule_of(const Json& decoder) {
+  const std::string kind = kind_of(decoder);
+  ByteRule rule;
+  rule.letters = kind == "ByteLevel";
+  rule.names = kind == "ByteFallback";
+  // These change a token by what stands behind it.
+  rule.compose = kind != "BPEDecoder" && kind != "WordPiece" &&
+                 !(kind == "Strip" && count_in(decoder, "stop") > 0);
+  if (kind != "Sequence") return rule;
+  for (const Json& step : field(decoder, "decoders")) {
+    const ByteRule of_step = byte_rule_of(step);
+    rule.letters |= of_step.letters;
+    rule.names |= of_step.names;
+    rule.compose &= of_step.compose;
+  }
+  return rule;
+}
+
 std::string well_formed(std::string_view bytes) {
   std::string made;
   made.reserve(bytes.size());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,16 @@ using Decoder = std::function<Result<Texts>(Texts tokens)>;
 // Of null one that puts spaces between tokens. Fails with: unsupported (a kind that is not known
 // here), invalid_argument.
 Result<Decoder> make_decoder(const Json& json);
+
+// What single tokens stand for, where that need not be whole characters.
+struct ByteRule {
+  bool letters = false;  // their letters stand for bytes (ByteLevel)
+  bool names = false;    // a token as <0x0A> stands for a byte (ByteFallback)
+  bool compose = true;   // a text is what its tokens stand for, one behind the other
+  // Nothing: whole characters, as the decoder says.
+  std::optional<std::string> of(const std::string& token) const;
+};
+ByteRule byte_rule_of(const Json& decoder);
 
 // Each longest beginning of a character that does not go on as one becomes U+FFFD.
 // Source: Unicode 15, 3.9.

@@ -18,6 +18,10 @@ TEST(GenerateCodec, carries_bytes_that_are_no_text) {
   request.priority = 7;
   request.whole_prompt = true;
   request.chat = R"({"messages":[]})";
+  request.prompt_tokens = {0, 50256, 7};
+  request.echo = true;
+  request.likely = 20;
+  request.form = R"({"type": "json_object"})";
   auto back = decode_generate(encode(GenerateMessage(request)));
   ASSERT_TRUE(back);
   EXPECT_EQ(encode(*back), encode(GenerateMessage(request)));
@@ -28,6 +32,50 @@ TEST(GenerateCodec, carries_bytes_that_are_no_text) {
   EXPECT_EQ(std::get<GenerateRequest>(*back).priority, 7u);
   EXPECT_EQ(std::get<GenerateRequest>(*back).chat, request.chat);
   EXPECT_TRUE(std::get<GenerateRequest>(*back).whole_prompt);
+  EXPECT_EQ(std::get<GenerateRequest>(*back).prompt_tokens, request.prompt_tokens);
+  EXPECT_TRUE(std::get<GenerateRequest>(*back).echo);
+  EXPECT_EQ(std::get<GenerateRequest>(*back).likely, 20u);
+  EXPECT_EQ(std::get<GenerateRequest>(*back).form, request.form);
+  EXPECT_FALSE(std::get<GenerateRequest>(*decode_generate(encode(GenerateRequest{}))).likely);
+}
+
+std::vector<TokenReport> reports() {
+  return {{.token = {"a", {}}, .likely = {}, .place = 3},
+          {.token = {"\xe2", -0.5f}, .likely = {{"", -0.25f}, {"bc", 0.0f}}, .place = 4}};
+}
+
+TEST(GenerateCodec, carries_what_is_told_of_tokens) {
+  const auto expect_them = [](const std::vector<TokenReport>& told) {
+    ASSERT_EQ(told.size(), 2u);
+    EXPECT_EQ(told[0].token.bytes, "a");
+    EXPECT_FALSE(told[0].token.log_probability);
+    EXPECT_EQ(told[0].place, 3u);
+    EXPECT_EQ(told[1].token.bytes, "\xe2");
+    EXPECT_EQ(told[1].token.log_probability, -0.5f);
+    ASSERT_EQ(told[1].likely.size(), 2u);
+    EXPECT_EQ(told[1].likely[0].bytes, "");
+    EXPECT_EQ(told[1].likely[1].bytes, "bc");
+    EXPECT_EQ(told[1].likely[1].log_probability, 0.0f);
+  };
+  const auto piece = decode_generate(encode(GeneratePiece{7, 3, "more", 9, reports()}));
+  ASSERT_TRUE(piece);
+  EXPECT_EQ(std::get<GeneratePiece>(*piece).first_report, 9u);
+  expect_them(std::get<GeneratePiece>(*piece).reports);
+  const auto answer =
+      decode_generate(encode(GenerateAnswer{"text", 4, "length", "abc", 7, 0.5, 3, reports()}));
+  ASSERT_TRUE(answer);
+  expect_them(std::get<GenerateAnswer>(*answer).reports);
+}
+
+TEST(GenerateCodec, refuses_reports_that_make_no_sense) {
+  for (const float wrong : {0.5f, -std::numeric_limits<float>::infinity()}) {
+    GeneratePiece piece{1, 0, "a", 0, reports()};
+    piece.reports[1].likely[0].log_probability = wrong;
+    EXPECT_FALSE(decode_generate(encode(piece))) << wrong;
+  }
+  GeneratePiece many{1, 0, "a", 0, reports()};
+  many.reports[0].likely.resize(21);
+  EXPECT_FALSE(decode_generate(encode(many)));
 }
 
 TEST(GenerateCodec, carries_pieces) {
@@ -57,6 +105,9 @@ TEST(GenerateCodec, refuses_requests_out_of_range) {
     EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
   }
   request = {};
+  request.likely = 21;
+  EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
+  request = {};
   request.stop.assign(17, "x");
   EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
   request.stop = {std::string(1025, 'x')};
@@ -67,7 +118,8 @@ TEST(GenerateCodec, refuses_requests_out_of_range) {
 }
 
 TEST(GenerateCodec, survives_every_truncation_and_flipped_bit) {
-  Bytes good = encode(GenerateMessage(GenerateAnswer{"text", 4, "length", "abc", 7, 0.5, 3}));
+  Bytes good =
+      encode(GenerateMessage(GenerateAnswer{"text", 4, "length", "abc", 7, 0.5, 3, reports()}));
   ASSERT_TRUE(decode_generate(good));
   for (std::size_t size = 0; size < good.size(); ++size)
     (void)decode_generate(ByteView(good).first(size));

@@ -82,7 +82,7 @@ TEST_F(HttpFront, AnswersACompletion) {
 
 TEST_F(HttpFront, AnswersAChat) {
   model_ = [](const GenerateText& order) {
-    order.on_piece("so it is");
+    order.on_piece({"so it is"});
     order.done(text("so it is" + std::string(order.request.chat.empty() ? "" : "!")));
   };
   const std::string body =
@@ -101,7 +101,7 @@ TEST_F(HttpFront, AnswersAChat) {
 
 TEST_F(HttpFront, StreamsWholeCharactersAndSaysThatItIsDone) {
   model_ = [](const GenerateText& order) {
-    for (const char* piece : {"one ", "h\xc3", "\xa9", " end\xf0\x9f"}) order.on_piece(piece);
+    for (const char* piece : {"one ", "h\xc3", "\xa9", " end\xf0\x9f"}) order.on_piece({piece});
     order.done(text("one h\xc3\xa9 end\xf0\x9f"));
   };
   const std::string answer = complete(R"(, "stream": true)");
@@ -112,6 +112,21 @@ TEST_F(HttpFront, StreamsWholeCharactersAndSaysThatItIsDone) {
   EXPECT_THAT(answer, HasSubstr("\"text\":\"\ufffd\""));
   EXPECT_THAT(answer, HasSubstr(R"("finish_reason":"length")"));
   EXPECT_THAT(answer, HasSubstr("data: [DONE]"));
+}
+
+TEST_F(HttpFront, StreamsWhatItsTokensAre) {
+  model_ = [](const GenerateText& order) {
+    EXPECT_EQ(order.request.likely, 1u);
+    const std::vector<TokenReport> reports{{.token = {"a", -0.5f}, .likely = {}}};
+    order.on_piece({"a", reports});
+    order.on_piece({"", reports});  // of half a character
+    order.done(text("a"));
+  };
+  const std::string answer = complete(R"(, "stream": true, "logprobs": 1)");
+  const std::string told = R"("token_logprobs":[-0.5])";
+  const auto first = answer.find(told);
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_NE(answer.find(told, first + 1), std::string::npos);
 }
 
 TEST_F(HttpFront, TellsErrorsWithTheirStatus) {
@@ -130,7 +145,7 @@ TEST_F(HttpFront, TellsErrorsWithTheirStatus) {
 
 TEST_F(HttpFront, TellsAnErrorInTheMiddleOfAStream) {
   model_ = [](const GenerateText& order) {
-    order.on_piece("one");
+    order.on_piece({"one"});
     order.done(Error{ErrorCode::device_lost, "gone"});
   };
   const std::string answer = complete(R"(, "stream": true)");
@@ -390,7 +405,7 @@ TEST_F(HttpFront, WantsNoMoreOfATextWhoseClientIsGone) {
     auto future = asked.get_future();
     ASSERT_EQ(future.wait_for(20s), std::future_status::ready);
     const auto take = future.get();
-    EXPECT_TRUE(take("one"));
+    EXPECT_TRUE(take({"one"}));
     ::shutdown(socket.get(), SHUT_RDWR);
     bool wanted = true;  // until the front has noticed
     for (int look = 0; wanted && look < 2000; ++look) {
@@ -398,7 +413,7 @@ TEST_F(HttpFront, WantsNoMoreOfATextWhoseClientIsGone) {
       timeval pause{0, 10'000};
       setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &pause, sizeof pause);
       (void)::recv(socket.get(), &none, 0, 0);
-      wanted = take("more");
+      wanted = take({"more"});
       std::this_thread::yield();
     }
     EXPECT_FALSE(wanted);

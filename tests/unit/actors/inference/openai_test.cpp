@@ -54,7 +54,7 @@ TEST(OpenaiCompletion, reads_all_that_it_knows) {
   EXPECT_EQ(text.stop, (std::vector<std::string>{"x", "y"}));
   EXPECT_EQ(text.seed, ~std::uint64_t{0});
   EXPECT_EQ(text.priority, 3u);
-  EXPECT_TRUE(request.stream && request.echo && request.include_usage);
+  EXPECT_TRUE(request.stream && text.echo && request.include_usage);
 }
 
 TEST(OpenaiCompletion, has_a_text_a_choice_each_with_a_seed_of_its_own) {
@@ -68,12 +68,35 @@ TEST(OpenaiCompletion, has_a_text_a_choice_each_with_a_seed_of_its_own) {
   EXPECT_EQ(request.texts[2].seed, 5u);
 }
 
+TEST(OpenaiCompletion, takes_tokens_as_a_prompt) {
+  using Tokens = std::vector<std::int32_t>;
+  const auto one = read(R"({"model": "m", "prompt": [5, 0, 7], "n": 2})");
+  ASSERT_EQ(one.texts.size(), 2u);
+  EXPECT_EQ(one.texts[1].prompt_tokens, (Tokens{5, 0, 7}));
+  const auto several = read(R"({"model": "m", "prompt": [[1], "b", [2, 3]]})");
+  ASSERT_EQ(several.texts.size(), 3u);
+  EXPECT_EQ(several.texts[0].prompt_tokens, Tokens{1});
+  EXPECT_EQ(several.texts[1].prompt, "b");
+  EXPECT_TRUE(several.texts[1].prompt_tokens.empty());
+  EXPECT_EQ(several.texts[2].prompt_tokens, (Tokens{2, 3}));
+}
+
+TEST(OpenaiCompletion, wants_reports_where_it_says_so) {
+  EXPECT_FALSE(read(R"({"model": "m", "prompt": "a", "logprobs": null})").texts[0].likely);
+  EXPECT_EQ(read(R"({"model": "m", "prompt": "a", "logprobs": 0})").texts[0].likely, 0u);
+  EXPECT_EQ(read(R"({"model": "m", "prompt": "a", "logprobs": 5})").texts[0].likely, 5u);
+}
+
 TEST(OpenaiCompletion, refuses_by_name_what_it_cannot_do) {
   EXPECT_THAT(refusal("nonsense"), HasSubstr("JSON"));
   EXPECT_THAT(refusal("[]"), HasSubstr("JSON"));
   EXPECT_THAT(refusal(R"({"prompt": "a"})"), HasSubstr("'model'"));
   EXPECT_THAT(refusal(R"({"model": "m"})"), HasSubstr("'prompt'"));
-  EXPECT_THAT(refusal(R"({"model": "m", "prompt": [1, 2]})"), HasSubstr("'prompt'"));
+  for (const char* prompt : {"[]", "[[]]", "[1, -2]", "[1, \"a\"]", "[\"a\", 1]", "[[1], 2]",
+                             "[1.5]", "[4294967296]", "{}", "[[[1]]]"})
+    EXPECT_THAT(refusal(R"({"model": "m", "prompt": )" + std::string(prompt) + "}"),
+                HasSubstr("'prompt'"))
+        << prompt;
   EXPECT_THAT(refusal(R"({"model": "m", "prompt": "a", "temprature": 1})"),
               HasSubstr("did you mean 'temperature'"));
   const auto with = [](const std::string& field) {
@@ -81,8 +104,9 @@ TEST(OpenaiCompletion, refuses_by_name_what_it_cannot_do) {
   };
   for (const char* field :
        {R"("max_tokens": 0)", R"("max_tokens": "5")", R"("temperature": 3)", R"("top_p": -1)",
-        R"("n": 129)", R"("n": 1.5)", R"("stop": [1])", R"("stream": 1)", R"("logprobs": 2)",
-        R"("best_of": 2)", R"("suffix": "x")", R"("logit_bias": {"1": 2})", R"("seed": "x")",
+        R"("n": 129)", R"("n": 1.5)", R"("stop": [1])", R"("stream": 1)", R"("logprobs": 6)",
+        R"("logprobs": true)", R"("logprobs": 1, "echo": true)", R"("best_of": 2)",
+        R"("suffix": "x")", R"("logit_bias": {"1": 2})", R"("seed": "x")",
         R"("stream_options": {"include_usage": true})",
         R"("stream": true, "stream_options": {"usage": true})", R"("temperature": [])"})
     EXPECT_NE(with(field), "") << field;
@@ -92,7 +116,8 @@ TEST(OpenaiCompletion, refuses_by_name_what_it_cannot_do) {
 TEST(OpenaiCompletion, is_refused_for_a_field_that_clients_are_told) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"prompt": "a"})", "model"},
-      {R"({"model": "m", "prompt": [1]})", "prompt"},
+      {R"({"model": "m", "prompt": [-1]})", "prompt"},
+      {R"({"model": "m", "prompt": "a", "logprobs": 9})", "logprobs"},
       {R"({"model": "m", "prompt": "a", "temperature": 3, "n": 0})", "temperature"},
       {R"({"model": "m", "prompt": "a", "seed": "x"})", "seed"},
       {R"({"model": "m", "prompt": "a", "temprature": 1})", "temprature"},
@@ -111,7 +136,7 @@ TEST(OpenaiCompletion, is_refused_for_a_field_that_clients_are_told) {
 }
 
 TEST(OpenaiCompletion, is_told_whole_with_its_usage) {
-  auto request = read(R"({"model": "m", "prompt": ["a", "b"], "n": 2, "echo": true})");
+  auto request = read(R"({"model": "m", "prompt": ["a", "b"], "n": 2})");
   std::vector<GenerateAnswer> texts(4);
   for (std::size_t at = 0; at < texts.size(); ++at) {
     texts[at].text = std::to_string(at);
@@ -124,8 +149,8 @@ TEST(OpenaiCompletion, is_told_whole_with_its_usage) {
   EXPECT_EQ(told["object"], "text_completion");
   EXPECT_EQ(told["created"], 9);
   EXPECT_EQ(told["model"], "m");
-  EXPECT_EQ(told["choices"][0]["text"], "a0");
-  EXPECT_EQ(told["choices"][3]["text"], "b3");
+  EXPECT_EQ(told["choices"][0]["text"], "0");
+  EXPECT_EQ(told["choices"][3]["text"], "3");
   EXPECT_EQ(told["choices"][3]["index"], 3);
   EXPECT_EQ(told["choices"][0]["finish_reason"], "stop");
   EXPECT_EQ(told["choices"][1]["finish_reason"], "length");
@@ -133,6 +158,28 @@ TEST(OpenaiCompletion, is_told_whole_with_its_usage) {
   EXPECT_EQ(told["usage"]["prompt_tokens"], 7) << "a prompt once, whatever it has choices";
   EXPECT_EQ(told["usage"]["completion_tokens"], 40);
   EXPECT_EQ(told["usage"]["total_tokens"], 47);
+}
+
+// Of a token that is half a character, one that is not among the likely ones, and one with nothing before it.
+std::vector<TokenReport> reports() {
+  return {
+      {.token = {"a", {}}, .likely = {}, .place = 0},
+      {.token = {"\xe2\x82", -0.5f}, .likely = {{"b", -0.25f}, {"\xe2\x82", -0.5f}}, .place = 1},
+      {.token = {"c", -4.0f}, .likely = {{"d", -0.125f}}, .place = 1}};
+}
+
+TEST(OpenaiCompletion, tells_what_its_tokens_are) {
+  auto request = read(R"({"model": "m", "prompt": "a", "logprobs": 2})");
+  GenerateAnswer text;
+  text.reports = reports();
+  const Json told =
+      Json::parse(completion({"cmpl-1", 9, "m"}, request, {text}))["choices"][0]["logprobs"];
+  EXPECT_EQ(told["tokens"], (Json{"a", "bytes:\\xe2\\x82", "c"}));
+  EXPECT_EQ(told["token_logprobs"], (Json{nullptr, -0.5, -4}));
+  EXPECT_EQ(told["text_offset"], (Json{0, 1, 1}));
+  EXPECT_EQ(
+      told["top_logprobs"],
+      (Json{nullptr, {{"b", -0.25}, {"bytes:\\xe2\\x82", -0.5}}, {{"c", -4}, {"d", -0.125}}}));
 }
 
 Json event(const std::string& text) {
@@ -143,10 +190,13 @@ Json event(const std::string& text) {
 
 TEST(OpenaiCompletion, is_told_in_events) {
   const AnswerHead head{"cmpl-1", 9, "m"};
-  const Json piece = event(text_event(head, 1, "half\xff"));
+  const Json piece = event(text_event(head, 1, {"half\xff"}));
   EXPECT_EQ(piece["choices"][0]["index"], 1);
   EXPECT_EQ(piece["choices"][0]["text"], "half\ufffd") << "what is no UTF-8 cannot be told";
   EXPECT_TRUE(piece["choices"][0]["finish_reason"].is_null());
+  EXPECT_TRUE(piece["choices"][0]["logprobs"].is_null());
+  const Json rated = event(text_event(head, 1, {"b", reports()}));
+  EXPECT_EQ(rated["choices"][0]["logprobs"]["text_offset"], (Json{0, 1, 1}));
   GenerateAnswer answer;
   answer.finish = "stop";
   answer.tokens = 2;
@@ -204,12 +254,77 @@ TEST(OpenaiChat, refuses_by_name_what_it_cannot_do) {
                 HasSubstr("'messages'"))
         << messages;
   for (const char* field :
-       {R"("tools": [{"type": "function"}])", R"("response_format": {"type": "json_object"})",
+       {R"("tools": [{"type": "function"}])", R"("response_format": {"type": "xml"})",
         R"("prompt": "a")", R"("chat_template_kwargs": [])", R"("max_completion_tokens": 0)"})
     EXPECT_NE(chat_refusal(R"({"model": "m", "messages": [{"role": "user", "content": "a"}], )" +
                            std::string(field) + "}"),
               "")
         << field;
+}
+
+TEST(OpenaiChat, tells_what_its_tokens_are) {
+  const auto read_with = [](const std::string& fields) {
+    return read_chat(
+        R"({"model": "m", "messages": [{"role": "user", "content": "a"}], )" + fields + "}", 1);
+  };
+  EXPECT_FALSE(read_with(R"("logprobs": false)")->texts[0].likely);
+  EXPECT_EQ(read_with(R"("logprobs": true)")->texts[0].likely, 0u);
+  EXPECT_EQ(read_with(R"("logprobs": true, "top_logprobs": 20)")->texts[0].likely, 20u);
+  for (const char* wrong :
+       {R"("logprobs": true, "top_logprobs": 21)", R"("top_logprobs": 1)", R"("logprobs": 1)"})
+    EXPECT_FALSE(read_with(wrong)) << wrong;
+  GenerateAnswer text;
+  text.reports = reports();
+  const Json told = Json::parse(
+      completion({"chatcmpl-1", 9, "m", true}, *read_with(R"("logprobs": true)"), {text}));
+  const Json content = told["choices"][0]["logprobs"]["content"];
+  ASSERT_EQ(content.size(), 3u);
+  EXPECT_EQ(
+      content[1],
+      (Json{{"token", "bytes:\\xe2\\x82"},
+            {"logprob", -0.5},
+            {"bytes", {0xe2, 0x82}},
+            {"top_logprobs",
+             {{{"token", "b"}, {"logprob", -0.25}, {"bytes", {'b'}}},
+              {{"token", "bytes:\\xe2\\x82"}, {"logprob", -0.5}, {"bytes", {0xe2, 0x82}}}}}}));
+}
+
+std::string form_of(const std::string& fields) {
+  const std::string chat = R"({"model": "m", "messages": [{"role": "user", "content": "a"}], )";
+  const auto request = read_chat(chat + fields + "}", 1);
+  const auto completion = read_completion(R"({"model": "m", "prompt": "a", )" + fields + "}", 1);
+  EXPECT_EQ(request.has_value(), completion.has_value()) << fields;
+  if (!request) return "refused: " + request.error().detail;
+  EXPECT_EQ(request->texts[0].form, completion->texts[0].form);
+  return request->texts[0].form;
+}
+
+TEST(OpenaiForms, are_those_of_openai_and_two_of_vllm) {
+  EXPECT_EQ(form_of(R"("response_format": {"type": "text"})"), "");
+  EXPECT_EQ(form_of(R"("response_format": {"type": "json_object"})"), R"({"type":"json_object"})");
+  EXPECT_EQ(form_of(R"("response_format": {"type": "json_schema", "json_schema": {"name": "n",
+                "strict": true, "description": "d", "schema": {"type": "object", "properties": {"z": {}, "a": {}}}}})"),
+            R"({"type":"json_schema","schema":{"type":"object","properties":{"z":{},"a":{}}}})")
+      << "in the order in which they were given";
+  EXPECT_EQ(form_of(R"("guided_json": {"type": "null"})"),
+            R"({"type":"json_schema","schema":{"type":"null"}})");
+  EXPECT_EQ(form_of(R"("guided_json": "{\"type\": \"null\"}")"),
+            R"({"type":"json_schema","schema":{"type":"null"}})");
+  EXPECT_EQ(form_of(R"("guided_choice": ["yes", "no"])"),
+            R"({"type":"choice","choices":["yes","no"]})");
+}
+
+TEST(OpenaiForms, are_refused_where_they_make_no_sense) {
+  for (
+      const char* field :
+      {R"("response_format": 5)", R"("response_format": {"type": "json_schema"})",
+       R"("response_format": {"type": "json_schema", "json_schema": {"schema": {}}})",
+       R"("response_format": {"type": "json_schema", "json_schema": {"name": "n"}})",
+       R"("response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {}, "x": 1}})",
+       R"("response_format": {"type": "json_object", "x": 1})", R"("guided_json": "{")",
+       R"("guided_json": 5)", R"("guided_choice": [])", R"("guided_choice": [1])",
+       R"("guided_choice": ["a"], "guided_json": {})", R"("guided_regex": "a+")"})
+    EXPECT_THAT(form_of(field), HasSubstr("refused")) << field;
 }
 
 TEST(OpenaiChat, is_told_whole_and_in_events) {
@@ -225,7 +340,7 @@ TEST(OpenaiChat, is_told_whole_and_in_events) {
   EXPECT_EQ(told["choices"][0]["message"]["content"], "hello");
   EXPECT_EQ(told["choices"][0]["finish_reason"], "stop");
   EXPECT_FALSE(told["choices"][0].contains("text"));
-  const Json start = event(start_event(head, 0)), piece = event(text_event(head, 0, "he")),
+  const Json start = event(start_event(head, 0)), piece = event(text_event(head, 0, {"he"})),
              end = event(finish_event(head, 0, answer));
   EXPECT_EQ(start["object"], "chat.completion.chunk");
   EXPECT_EQ(start["choices"][0]["delta"]["role"], "assistant");

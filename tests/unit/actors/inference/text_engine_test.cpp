@@ -5,6 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
 
@@ -113,13 +117,13 @@ TEST_F(Engine, gives_each_text_that_it_gives_alone) {
 
 TEST_F(Engine, gives_pieces_that_make_up_the_text_and_ends_one_that_nobody_wants) {
   std::string pieces;
-  const auto wanted = begin(request(1), Time::max(), [&](std::string_view piece) {
-    pieces += piece;
+  const auto wanted = begin(request(1), Time::max(), [&](const TextPiece& piece) {
+    pieces += piece.text;
     return true;
   });
   int given = 0;
   const auto unwanted =
-      begin(request(6), Time::max(), [&](std::string_view) { return ++given < 3; });
+      begin(request(6), Time::max(), [&](const TextPiece&) { return ++given < 3; });
   const auto other = begin(request(2));
   run();
   ASSERT_TRUE(*answers_[wanted]);
@@ -158,6 +162,152 @@ TEST_F(Engine, refuses_a_prompt_that_it_cannot_read_whole_if_it_is_to) {
   EXPECT_TRUE(*answers_[end_of_it]);
   ASSERT_EQ(code_of(refused), ErrorCode::invalid_argument);
   EXPECT_THAT((*answers_[refused]).error().detail, HasSubstr("49 tokens, and the model reads 48"));
+}
+
+TEST_F(Engine, tells_of_each_token_as_the_model_rates_it) {
+  GenerateRequest asked{.prompt = "To be",
+                        .max_tokens = 12,
+                        .temperature = 0.7,
+                        .top_k = 3,
+                        .frequency_penalty = 1.5,
+                        .seed = 5};
+  const auto plain = begin(asked);
+  asked.likely = 4;
+  std::string pieces, tokens;
+  const auto told = begin(asked, Time::max(), [&](const TextPiece& piece) {
+    pieces += piece.text;
+    for (const TokenReport& report : piece.reports) tokens += report.token.bytes;
+    return true;
+  });
+  run();
+  ASSERT_TRUE(*answers_[told]);
+  const GenerateAnswer& answer = **answers_[told];
+  EXPECT_EQ(answer.text, (*answers_[plain])->text) << "to be told changes nothing";
+  EXPECT_TRUE((*answers_[plain])->reports.empty());
+  ASSERT_EQ(answer.reports.size(), 12u);
+  EXPECT_EQ(tokens, answer.text) << "of bytes";
+  // The model's own scores of what stands there by then.
+  auto session = *program_->session();
+  std::vector<float> scores(model_->vocabulary());
+  std::string text = "To be";
+  std::vector<model::Token> unread(text.begin(), text.end());
+  std::uint32_t characters = 0;
+  for (std::size_t at = 0; at < answer.text.size(); ++at) {
+    ASSERT_TRUE(session->append(unread, scores));
+    unread.assign(1, static_cast<unsigned char>(answer.text[at]));
+    double total = 0;
+    for (const float score : scores) total += std::exp(static_cast<double>(score));
+    const TokenReport& report = answer.reports[at];
+    const auto rated = [&](const RatedToken& one) {
+      return scores[static_cast<unsigned char>(one.bytes[0])] - std::log(total);
+    };
+    EXPECT_NEAR(*report.token.log_probability, rated(report.token), 1e-5);
+    ASSERT_EQ(report.likely.size(), 4u);
+    EXPECT_NEAR(*report.likely[0].log_probability,
+                *std::ranges::max_element(scores) - std::log(total), 1e-5);
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+      EXPECT_NEAR(*report.likely[rank].log_probability, rated(report.likely[rank]), 1e-5);
+      if (rank > 0) {
+        EXPECT_LE(*report.likely[rank].log_probability, *report.likely[rank - 1].log_probability);
+      }
+    }
+    EXPECT_EQ(report.place, characters);
+    characters += 1;  // what is no text counts by its bytes
+  }
+}
+
+TEST_F(Engine, reads_tokens_as_they_are_and_refuses_those_that_are_none) {
+  const auto as_text = begin({.prompt = "To be", .max_tokens = 9});
+  const auto as_tokens =
+      begin({.prompt = {}, .max_tokens = 9, .prompt_tokens = {'T', 'o', ' ', 'b', 'e'}});
+  const auto echoed = begin(
+      {.prompt = {}, .max_tokens = 9, .prompt_tokens = {'T', 'o', ' ', 'b', 'e'}, .echo = true});
+  const auto echoed_text = begin({.prompt = "To be", .max_tokens = 9, .echo = true});
+  const auto beyond = begin({.prompt = {}, .max_tokens = 9, .prompt_tokens = {1, 256}});
+  const auto below = begin({.prompt = {}, .max_tokens = 9, .prompt_tokens = {-1}});
+  run();
+  ASSERT_TRUE(*answers_[as_tokens]);
+  EXPECT_EQ((*answers_[as_tokens])->text, (*answers_[as_text])->text);
+  EXPECT_EQ((*answers_[as_tokens])->prompt_tokens, 5u);
+  EXPECT_EQ((*answers_[echoed])->text, "To be" + (*answers_[as_text])->text);
+  EXPECT_EQ((*answers_[echoed_text])->text, "To be" + (*answers_[as_text])->text);
+  for (const std::size_t wrong : {beyond, below})
+    ASSERT_EQ(code_of(wrong), ErrorCode::invalid_argument);
+  EXPECT_THAT((*answers_[beyond]).error().detail,
+              HasSubstr("token 256 at place 1 is none of the model's, which are 0 to 255"));
+}
+
+TEST_F(Engine, keeps_a_text_to_its_form_and_others_out_of_it) {
+  const auto alone = begin(request(2));
+  run();
+  const std::string schema = R"({"type": "json_schema", "schema": {"type": "object", "properties":
+      {"name": {"type": "string", "maxLength": 6}, "sizes": {"type": "array",
+       "items": {"type": "integer"}, "minItems": 1, "maxItems": 2}}, "required": ["name", "sizes"]}})";
+  std::vector<std::size_t> limited;
+  for (std::uint64_t seed = 1; seed < 6; ++seed)
+    limited.push_back(begin({.prompt = "a", .max_tokens = 2000, .seed = seed, .form = schema}));
+  const auto again = begin({.prompt = "a", .max_tokens = 2000, .seed = 1, .form = schema});
+  const auto beside = begin(request(2));
+  run();
+  for (const std::size_t place : limited) {
+    ASSERT_TRUE(*answers_[place]) << (*answers_[place]).error().message();
+    const GenerateAnswer& answer = **answers_[place];
+    EXPECT_EQ(answer.finish, "stop");
+    const auto value = nlohmann::json::parse(answer.text, nullptr, false);
+    ASSERT_TRUE(value.is_object()) << answer.text;
+    EXPECT_TRUE(value["name"].is_string());
+    EXPECT_TRUE(value["sizes"][0].is_number_integer()) << answer.text;
+  }
+  EXPECT_EQ((*answers_[again])->text, (*answers_[limited[0]])->text);
+  EXPECT_NE((*answers_[limited[1]])->text, (*answers_[limited[0]])->text);
+  EXPECT_EQ((*answers_[beside])->text, (*answers_[alone])->text);
+}
+
+TEST_F(Engine, tells_of_a_text_in_a_form_what_the_model_thought_without_it) {
+  GenerateRequest asked{.prompt = "a", .max_tokens = 1, .temperature = 0, .likely = 1};
+  const auto free = begin(asked);
+  asked.form = R"({"type": "choice", "choices": ["yes", "no"]})";
+  const auto limited = begin(asked);
+  run();
+  const TokenReport &one = (*answers_[free])->reports[0], &other = (*answers_[limited])->reports[0];
+  EXPECT_EQ(other.likely[0].bytes, one.token.bytes);
+  EXPECT_EQ(other.likely[0].log_probability, one.token.log_probability);
+  EXPECT_THAT(other.token.bytes, ::testing::AnyOf("y", "n"));
+  EXPECT_LE(*other.token.log_probability, *one.token.log_probability);
+}
+
+TEST_F(Engine, cuts_a_text_in_a_form_by_its_length_and_ends_it_with_an_end_only_where_it_may) {
+  ends_ = {'z'};
+  open();
+  const std::string form = R"({"type": "choice", "choices": ["a", "ab", "abcdefg"]})";
+  const auto cut = begin(
+      {.prompt = "a", .max_tokens = 4, .form = R"({"type": "choice", "choices": ["abcdefg"]})"});
+  std::vector<std::size_t> free;
+  for (std::uint64_t seed = 0; seed < 40; ++seed)
+    free.push_back(begin({.prompt = "a", .max_tokens = 40, .seed = seed, .form = form}));
+  run();
+  EXPECT_EQ((*answers_[cut])->text, "abcd");
+  EXPECT_EQ((*answers_[cut])->finish, "length");
+  std::set<std::string> seen;
+  for (const std::size_t place : free) {
+    EXPECT_EQ((*answers_[place])->finish, "stop");
+    seen.insert((*answers_[place])->text);
+  }
+  EXPECT_THAT(seen, ::testing::UnorderedElementsAre("a", "ab", "abcdefg"));
+}
+
+TEST_F(Engine, refuses_a_form_that_it_does_not_know_or_has_no_letters_for) {
+  const auto refused = begin({.prompt = "a", .max_tokens = 4, .form = R"({"type": "json_schema",
+      "schema": {"type": "string", "pattern": "a+"}})"});
+  ends_ = {'y'};
+  open();
+  const auto without =
+      begin({.prompt = "a", .max_tokens = 4, .form = R"({"type": "choice", "choices": ["yes"]})"});
+  run();
+  ASSERT_EQ(code_of(refused), ErrorCode::unsupported);
+  EXPECT_THAT((*answers_[refused]).error().detail, HasSubstr("#/pattern"));
+  ASSERT_EQ(code_of(without), ErrorCode::unsupported);
+  EXPECT_THAT((*answers_[without]).error().detail, HasSubstr("no token of the model"));
 }
 
 TEST_F(Engine, ends_a_text_where_the_model_does) {

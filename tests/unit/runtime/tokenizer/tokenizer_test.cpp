@@ -146,6 +146,23 @@ TEST(TokenizerTest, tells_unknown_characters_by_their_bytes_or_not_at_all) {
   EXPECT_EQ(there_and_back(*tokenizer, "a é😀"), "a é😀");
 }
 
+TEST(TokenizerTest, says_what_each_token_adds_to_a_text) {
+  const auto over_bytes = made(byte_level());
+  EXPECT_TRUE(over_bytes->is_made_of_bytes());
+  EXPECT_EQ(over_bytes->bytes_of(6), " ab");
+  EXPECT_EQ(over_bytes->bytes_of(8), "\xc3") << "half a character";
+  EXPECT_EQ(over_bytes->bytes_of(100), "");
+  const auto of_pieces = made(with_bytes());
+  EXPECT_TRUE(of_pieces->is_made_of_bytes());
+  EXPECT_EQ(of_pieces->bytes_of(4), " a") << "also where a first one would lose its space";
+  EXPECT_EQ(of_pieces->bytes_of(5), "\xc3");
+  EXPECT_EQ(of_pieces->bytes_of(1), "<s>") << "a special one";
+  Json of_words = byte_level();
+  of_words["decoder"] = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}};
+  EXPECT_FALSE(made(of_words)->is_made_of_bytes()) << "spaces go by what stands beside them";
+  EXPECT_EQ(Tokenizer::of_bytes()->bytes_of(0xe2), "\xe2");
+}
+
 TEST(TokenizerTest, surrounds_a_text_only_where_asked_to) {
   const auto tokenizer = made(with_bytes());
   EXPECT_THAT(texts(*tokenizer, "a", {.surrounded = false}), ElementsAre("▁a"));

@@ -1,0 +1,78 @@
+#include "actors/inference/detail/openai_logprobs.hpp"
+
+#include "runtime/base/utf8.hpp"
+
+namespace gpunode::inference::openai {
+namespace {
+
+using Json = nlohmann::json;
+
+// As OpenAI writes what is no whole characters.
+std::string text_of(const RatedToken& token) {
+  std::string_view left = token.bytes;
+  while (!left.empty()) {
+    const std::size_t length = utf8_length(left);
+    if (length == 0) break;
+    left.remove_prefix(length);
+  }
+  if (left.empty()) return token.bytes;
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text = "bytes:";
+  for (const char one : token.bytes) {
+    const auto byte = static_cast<unsigned char>(one);
+    text += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return text;
+}
+
+Json number_of(const RatedToken& token) {
+  return token.log_probability ? Json(*token.log_probability) : Json();
+}
+
+Json of_completion(std::span<const TokenReport> reports) {
+  Json tokens = Json::array(), numbers = Json::array(), likely = Json::array(),
+       places = Json::array();
+  for (const TokenReport& report : reports) {
+    tokens.push_back(text_of(report.token));
+    numbers.push_back(number_of(report.token));
+    places.push_back(report.place);
+    if (!report.token.log_probability) {
+      likely.push_back(nullptr);
+      continue;
+    }
+    // The token itself too, whatever its rank.
+    Json each{{text_of(report.token), number_of(report.token)}};
+    for (const RatedToken& one : report.likely) each[text_of(one)] = number_of(one);
+    likely.push_back(std::move(each));
+  }
+  return {{"tokens", std::move(tokens)},
+          {"token_logprobs", std::move(numbers)},
+          {"top_logprobs", std::move(likely)},
+          {"text_offset", std::move(places)}};
+}
+
+Json of_chat_token(const RatedToken& token) {
+  auto bytes = Json::array();
+  for (const char byte : token.bytes) bytes.push_back(static_cast<unsigned char>(byte));
+  return {{"token", text_of(token)}, {"logprob", number_of(token)}, {"bytes", std::move(bytes)}};
+}
+
+Json of_chat(std::span<const TokenReport> reports) {
+  auto content = Json::array();
+  for (const TokenReport& report : reports) {
+    Json token = of_chat_token(report.token);
+    token["top_logprobs"] = Json::array();
+    for (const RatedToken& one : report.likely) token["top_logprobs"].push_back(of_chat_token(one));
+    content.push_back(std::move(token));
+  }
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+}  // namespace
+
+nlohmann::json logprobs_of(std::span<const TokenReport> reports, bool is_chat) {
+  if (reports.empty()) return nullptr;
+  return is_chat ? of_chat(reports) : of_completion(reports);
+}
+
+}  // namespace gpunode::inference::openai
