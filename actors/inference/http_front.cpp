@@ -38,6 +38,7 @@ struct Route {
 constexpr Route kRoutes[] = {
     {"/v1/completions", "POST", complete_text, kMayInfer},
     {"/v1/chat/completions", "POST", complete_chat, kMayInfer},
+    {"/v1/embeddings", "POST", embed_texts, kMayInfer},
     {"/v1/models", "GET", list_models, kMayList},
     {"/v1/models/*", "GET", tell_model, kMayList},
     {"/v2", "GET", kserve_server, kMayList},

@@ -4,7 +4,7 @@
 // Origin and content type. Each request that is answered has a thread of the server's, which waits while
 // the model works; a few threads are left to what needs no model. Any thread may own it.
 //
-//   OpenAI  GET /v1/models, /v1/models/NAME   POST /v1/completions, /v1/chat/completions
+//   OpenAI  GET /v1/models, /v1/models/NAME   POST /v1/completions, /v1/chat/completions, /v1/embeddings
 //   KServe  GET /v2, /v2/health/live, /v2/health/ready, /v2/models/NAME[/ready|/stats]
 //           POST /v2/models/NAME/infer, /v2/repository/index
 //   GET /health, /metrics

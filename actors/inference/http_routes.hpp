@@ -35,8 +35,14 @@ http::Answer refusal_at(std::string_view path, const Error& error,
                         std::chrono::seconds retry_after = std::chrono::seconds(1));
 std::uint64_t random_seed();
 
+// Asks a live replica, as long as somebody waits for it. Fails with: cancelled, what the replica fails with.
+Result<InferMessage> ask_tensors(const Asked& asked, const std::string& model, InferMessage request,
+                                 std::chrono::milliseconds timeout,
+                                 const HttpGate::Ticket* ticket = nullptr);
+
 http::Answer complete_text(const Asked& asked);
 http::Answer complete_chat(const Asked& asked);
+http::Answer embed_texts(const Asked& asked);
 // That the key sees, all of them or the one that the path names.
 http::Answer list_models(const Asked& asked);
 http::Answer tell_model(const Asked& asked);

@@ -60,19 +60,6 @@ Result<Value> wait_for(const Asked& asked, std::future<Result<Value>> answer,
   return answer.get();
 }
 
-Result<InferMessage> infer(const Asked& asked, const std::string& model, InferMessage request,
-                           std::chrono::milliseconds timeout,
-                           const HttpGate::Ticket* ticket = nullptr) {
-  auto promise = std::make_shared<std::promise<Result<InferMessage>>>();
-  auto answer = promise->get_future();
-  asked.front.options.infer(
-      {.model = model,
-       .request = std::move(request),
-       .timeout = timeout,
-       .done = [promise](Result<InferMessage> told) { promise->set_value(std::move(told)); }});
-  return wait_for(asked, std::move(answer), ticket);
-}
-
 std::chrono::milliseconds longest(const Asked& asked) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(asked.front.options.timeout);
 }
@@ -102,7 +89,7 @@ Result<InferAnswer> answer_of(const Asked& asked, const std::string& model,
     if (!text) return text.error();
     return kserve::text_answer(*text);
   }
-  auto told = infer(asked, model, InferRequest{call.inputs}, longest(asked), &ticket);
+  auto told = ask_tensors(asked, model, InferRequest{call.inputs}, longest(asked), &ticket);
   if (!told) return told.error();
   auto* answer = std::get_if<InferAnswer>(&*told);
   if (!answer) return Error{ErrorCode::corrupted, "the replica gave no sensible answer"};
@@ -137,6 +124,19 @@ Result<std::optional<std::size_t>> json_bytes_of(const http::Request& request) {
 
 }  // namespace
 
+Result<InferMessage> ask_tensors(const Asked& asked, const std::string& model, InferMessage request,
+                                 std::chrono::milliseconds timeout,
+                                 const HttpGate::Ticket* ticket) {
+  auto promise = std::make_shared<std::promise<Result<InferMessage>>>();
+  auto answer = promise->get_future();
+  asked.front.options.infer(
+      {.model = model,
+       .request = std::move(request),
+       .timeout = timeout,
+       .done = [promise](Result<InferMessage> told) { promise->set_value(std::move(told)); }});
+  return wait_for(asked, std::move(answer), ticket);
+}
+
 http::Answer kserve_server(const Asked&) {
   return json(kserve::server(program_version()));
 }
@@ -163,7 +163,7 @@ http::Answer kserve_index(const Asked& asked) {
 http::Answer kserve_model(const Asked& asked) {
   const auto name = model_in(asked);
   if (!name) return refuse(asked, name.error());
-  const auto told = infer(asked, *name, InferDescribe{}, kProbeTimeout);
+  const auto told = ask_tensors(asked, *name, InferDescribe{}, kProbeTimeout);
   if (!told) return refuse(asked, told.error());
   const auto* description = std::get_if<InferDescription>(&*told);
   if (!description) return refuse(asked, {ErrorCode::corrupted, "the replica told no description"});
@@ -173,7 +173,7 @@ http::Answer kserve_model(const Asked& asked) {
 http::Answer kserve_model_ready(const Asked& asked) {
   const auto name = model_in(asked);
   if (!name) return refuse(asked, name.error());
-  const auto told = infer(asked, *name, InferDescribe{}, kProbeTimeout);
+  const auto told = ask_tensors(asked, *name, InferDescribe{}, kProbeTimeout);
   http::Answer answer = json(kserve::is_ready(*name, told.has_value()));
   if (!told) answer.status = 503;
   return answer;

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "actors/inference/detail/request_fields.hpp"
+#include "actors/inference/detail/request_prompts.hpp"
 #include "runtime/base/rng.hpp"
 
 namespace gpunode::inference::openai {
@@ -10,8 +10,6 @@ namespace {
 
 constexpr std::size_t kMostGuidedChoices = 1024;
 constexpr std::size_t kMostChoices = 128, kMostMessages = 4096;
-// Of a request's own JSON the front takes a megabyte, which as numbers is no more than this.
-constexpr std::size_t kMostPromptTokens = std::size_t{1} << 19;
 
 Error no_object() {
   return {ErrorCode::invalid_argument, "the request's body is no JSON object"};
@@ -124,53 +122,6 @@ Json read_messages(Fields& fields) {
   return messages;
 }
 
-using Tokens = std::vector<std::int32_t>;
-
-// A list of numbers of tokens; nothing where it is none.
-std::optional<Tokens> tokens_of(const Json& list) {
-  if (!list.is_array() || list.empty() || list.size() > kMostPromptTokens) return std::nullopt;
-  Tokens tokens;
-  for (const Json& one : list) {
-    constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
-    if (!one.is_number_unsigned() || one.get<std::uint64_t>() > kMost) return std::nullopt;
-    tokens.push_back(one.get<std::int32_t>());
-  }
-  return tokens;
-}
-
-struct Prompt {
-  std::string text;
-  Tokens tokens;  // not empty: in its place
-};
-
-// A text, a list of tokens, or a list of either.
-std::vector<Prompt> read_prompts(Fields& fields) {
-  const Json* found = fields.find("prompt");
-  std::vector<Prompt> prompts;
-  if (fields.failure) return prompts;
-  if (!found || (found->is_array() && found->empty())) {
-    fields.refuse("prompt", "is missing");
-    return prompts;
-  }
-  const bool is_one = !found->is_array() || found->front().is_number();
-  const Json list = is_one ? Json::array({*found}) : *found;
-  if (list.size() > kMostChoices)
-    fields.refuse("prompt", "has more than " + std::to_string(kMostChoices) + " entries");
-  for (const Json& one : list) {
-    if (fields.failure) break;
-    if (one.is_string()) {
-      prompts.push_back({one.get<std::string>(), {}});
-    } else if (auto tokens = tokens_of(one)) {
-      prompts.push_back({{}, *std::move(tokens)});
-    } else {
-      fields.refuse("prompt",
-                    "must be a text, a list of token numbers (one at least, none negative), or a "
-                    "list of such");
-    }
-  }
-  return prompts;
-}
-
 // Of each token its log probability, and of so many others.
 void read_logprobs_of_completion(Fields& fields, GenerateRequest& request) {
   constexpr std::uint64_t kMost = 5;
@@ -253,7 +204,7 @@ Result<CompletionRequest> read_completion(std::string_view body, std::uint64_t r
   Fields fields(std::move(parsed));
   CompletionRequest request;
   GenerateRequest each = read_common(fields, request, random);
-  const std::vector<Prompt> prompts = read_prompts(fields);
+  const std::vector<Prompt> prompts = read_prompts(fields, "prompt", kMostChoices);
   each.max_tokens = 16;
   fields.whole("max_tokens", 1, 65536, each.max_tokens);
   fields.flag("echo", each.echo);

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "actors/inference/openai.hpp"
+#include "actors/inference/openai_embeddings.hpp"
 #include "runtime/base/utf8.hpp"
 
 namespace gpunode::inference {
@@ -235,17 +236,20 @@ std::uint64_t most_tokens(const CompletionRequest& request) {
   return tokens;
 }
 
+std::optional<http::Answer> refuse_long(const Asked& asked) {
+  if (asked.request.body.size() <= kLongestTextBytes) return {};
+  http::Answer answer = refusal(
+      {ErrorCode::invalid_argument, "the request's body has more than " +
+                                        std::to_string(kLongestTextBytes) + " bytes: shorten it"});
+  answer.status = 413;
+  return answer;
+}
+
 template <ReadRequest* read>
 http::Answer complete(const Asked& asked) {
   const HttpFrontOptions& options = asked.front.options;
   std::string wrong_field;
-  if (asked.request.body.size() > kLongestTextBytes) {
-    http::Answer long_one = refusal({ErrorCode::invalid_argument,
-                                     "the request's body has more than " +
-                                         std::to_string(kLongestTextBytes) + " bytes: shorten it"});
-    long_one.status = 413;
-    return long_one;
-  }
+  if (auto long_one = refuse_long(asked)) return *std::move(long_one);
   auto request = read(asked.request.body, random_seed(), &wrong_field);
   if (!request) return refusal(request.error(), wrong_field);
   if (const auto may = asked.caller.may_use(request->model); !may)
@@ -274,6 +278,30 @@ http::Answer complete_text(const Asked& asked) {
 
 http::Answer complete_chat(const Asked& asked) {
   return complete<openai::read_chat>(asked);
+}
+
+http::Answer embed_texts(const Asked& asked) {
+  std::string wrong_field;
+  if (auto long_one = refuse_long(asked)) return *std::move(long_one);
+  const auto request = openai::read_embeddings(asked.request.body, &wrong_field);
+  if (!request) return refusal(request.error(), wrong_field);
+  if (const auto may = asked.caller.may_use(request->model); !may)
+    return refusal(may.error(), "model");
+  std::chrono::seconds retry_after{};
+  const auto ticket = asked.front.gate.begin(asked.caller, kUnboundTokens, retry_after);
+  if (!ticket) return refusal(ticket.error(), "", retry_after);
+  const auto timeout =
+      std::chrono::duration_cast<std::chrono::milliseconds>(asked.front.options.timeout);
+  const auto told = ask_tensors(asked, request->model, request->texts, timeout, ticket->get());
+  if (!told && told.error().code == ErrorCode::cancelled) return {.status = 499};
+  (*ticket)->set_used(0);
+  if (!told) return refusal(told.error(), "input");
+  const auto* answer = std::get_if<InferAnswer>(&*told);
+  if (!answer) return refusal({ErrorCode::corrupted, "the replica gave no sensible answer"});
+  auto written = openai::embeddings(*request, *answer);
+  if (!written) return refusal(written.error());
+  (*ticket)->set_used(written->tokens);
+  return {.content_type = kJsonType, .body = std::move(written->body)};
 }
 
 http::Answer list_models(const Asked& asked) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "actors/inference/tensors.hpp"
+#include "actors/inference/vector_answers.hpp"
 #include "kernels/model/model_code.hpp"
 
 namespace gpunode::inference {
@@ -31,8 +33,7 @@ Result<std::vector<float>> features_in(const InferRequest& request, std::size_t 
   if (given.shape.size() != 2 || given.shape[1] != features || given.shape[0] < 1)
     return bad("'features' has shape [-1, " + std::to_string(features) + "], not " +
                shape_text(given.shape));
-  std::vector<float> rows(given.data.size() / sizeof(float));
-  std::memcpy(rows.data(), given.data.data(), given.data.size());
+  std::vector<float> rows = values_of<float>(given);
   const auto wrong = std::ranges::find_if(rows, [](float value) { return !std::isfinite(value); });
   if (wrong != rows.end())
     return bad("'features' holds a value that is no finite number, in row " +
@@ -40,15 +41,10 @@ Result<std::vector<float>> features_in(const InferRequest& request, std::size_t 
   return rows;
 }
 
-template <class Number>
-InferTensor tensor_of(const char* name, TensorKind kind, std::vector<std::int64_t> shape,
-                      const std::vector<Number>& values) {
-  return {name, kind, std::move(shape), to_bytes(std::as_bytes(std::span(values)))};
-}
-
 }  // namespace
 
 InferDescription describe_tensors(const ServedModel& model) {
+  if (model.encoder()) return describe_vectors(model);
   const ModelFacts& facts = model.facts();
   if (model.row_features() == 0)
     return {"gpunode_text",
@@ -82,6 +78,7 @@ Result<void> ServedModel::score_row(std::span<const float> features, std::span<f
 
 Result<InferAnswer> answer_rows(ServedModel& model, const InferRequest& request, const Clock& clock,
                                 Time deadline) {
+  if (model.encoder()) return answer_texts(model, request, clock, deadline);
   const std::size_t features = model.row_features(), classes = model.row_classes();
   if (features == 0)
     return Error{ErrorCode::unsupported,

@@ -7,10 +7,10 @@
 
 namespace gpunode::inference {
 
-// Forms of either kind of model: text in and out, or rows of numbers.
+// Forms of each kind of model: text in and out, rows of numbers, or texts as vectors (vector_answers.hpp).
 InferDescription describe_tensors(const ServedModel& model);
 
-// Row by row, within the deadline. Fails with: invalid_argument (other inputs, or numbers that are no
+// Row by row, or text by text, within the deadline. Fails with: invalid_argument (other inputs, or numbers that are no
 // finite ones), unsupported (a model of texts), timeout, device_lost, internal.
 Result<InferAnswer> answer_rows(ServedModel& model, const InferRequest& request, const Clock& clock,
                                 Time deadline);
