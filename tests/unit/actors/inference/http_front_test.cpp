@@ -301,7 +301,8 @@ TEST_F(GuardedFront, SaysWhenAKeyMayAskAgain) {
   EXPECT_THAT(complete("", limited), HasSubstr(" 200 "));
   const std::string refused = complete("", limited);
   EXPECT_THAT(refused, HasSubstr("HTTP/1.1 429 "));
-  EXPECT_THAT(refused, ::testing::ContainsRegex("Retry-After: (30|29|28)"));
+  EXPECT_THAT(refused, ::testing::AnyOf(HasSubstr("Retry-After: 30"), HasSubstr("Retry-After: 29"),
+                                        HasSubstr("Retry-After: 28")));
 }
 
 TEST_F(GuardedFront, CountsTheTokensThatWereUsed) {
@@ -393,11 +394,7 @@ TEST_F(HttpFront, WantsNoMoreOfATextWhoseClientIsGone) {
     EXPECT_TRUE(take("one"));
     ::shutdown(socket.get(), SHUT_RDWR);
     bool wanted = true;  // until the front has noticed
-    for (int look = 0; wanted && look < 2000; ++look) {
-      char none;
-      timeval pause{0, 10'000};
-      setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &pause, sizeof pause);
-      (void)::recv(socket.get(), &none, 0, 0);
+    for (const Time until = clock_.now() + 20s; wanted && clock_.now() < until;) {
       wanted = take("more");
       std::this_thread::yield();
     }
