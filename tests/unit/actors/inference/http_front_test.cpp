@@ -331,7 +331,8 @@ TEST_F(GuardedFront, CutsWhatIsUnderWayForAKeyThatIsRevoked) {
   };
   const Descriptor socket = dial();
   const std::string body = R"({"model": "small", "prompt": "Once", "stream": true})";
-  say(socket, kPost + good + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  say(socket, kPost + good + "Connection: close\r\nContent-Length: " + std::to_string(body.size()) +
+                  "\r\n\r\n" + body);
   ASSERT_EQ(asked.get_future().wait_for(20s), std::future_status::ready);
   ASSERT_TRUE(files_.remove(folder_.path() / KeyRing::kFile));
   hear(socket);  // returns once it is over
