@@ -4,6 +4,11 @@
 #include <cmath>
 
 namespace gpunode::inference {
+namespace {
+
+constexpr double kRounding = 1e-6;  // of what has come bit by bit
+
+}  // namespace
 
 void ApiQuota::Bucket::fill(Duration passed, std::uint64_t now_per_minute) {
   const auto full = static_cast<double>(now_per_minute);
@@ -18,7 +23,7 @@ void ApiQuota::Bucket::fill(Duration passed, std::uint64_t now_per_minute) {
 std::chrono::seconds ApiQuota::Bucket::time_to(double wanted) const {
   const double seconds = (wanted - level) * 60 / per_minute;
   return std::chrono::seconds(
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(seconds))));
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(seconds - kRounding))));
 }
 
 ApiQuota::Use& ApiQuota::use_of(const ApiKey& key, Time now) {
@@ -43,13 +48,13 @@ std::optional<ApiQuota::Refusal> ApiQuota::begin(const ApiKey& key, std::uint64_
     return Refusal{
         whose + "has as many requests under way as it may: " + std::to_string(key.at_once),
         std::chrono::seconds(1)};
-  if (key.requests_per_minute > 0 && use.requests.level < 1)
+  if (key.requests_per_minute > 0 && use.requests.level < 1 - kRounding)
     return Refusal{whose + "has asked more often than it may: " +
                        std::to_string(key.requests_per_minute) + " requests a minute",
                    use.requests.time_to(1)};
   // A text that may be none is refused only where tokens are owed.
   const double wanted = std::max(1.0, set_aside(key, tokens));
-  if (key.tokens_per_minute > 0 && use.tokens.level < wanted)
+  if (key.tokens_per_minute > 0 && use.tokens.level < wanted - kRounding)
     return Refusal{whose + "has used, or has under way, as many tokens as it may: " +
                        std::to_string(key.tokens_per_minute) + " a minute",
                    use.tokens.time_to(wanted)};

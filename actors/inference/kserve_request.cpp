@@ -239,6 +239,7 @@ Result<GenerateRequest> read_text(const InferTensor& input, const Json& paramete
 
 // The JSON, which nobody nests deeper than a tensor may be.
 std::optional<Json> parsed(std::string_view text) {
+  if (text.find('\0') != std::string_view::npos) return {};  // the parser would end there
   bool deep = false;
   Json json = Json::parse(
       text,

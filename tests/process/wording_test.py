@@ -155,7 +155,7 @@ class Wording(cluster.ProcessTest):
     def test_completion_knows_every_group_in_both_shells(self):
         scripts = {shell: self.world.run("completion", shell).out for shell in ("bash", "zsh")}
         for shell, script in scripts.items():
-            self.assert_says(script, "device|token|node|keys|cluster|audit|job|checkpoint",
+            self.assert_says(script, "device|token|http-key|node|keys|cluster|audit|job|checkpoint",
                              '"device drain")', '"job") list="show')
             if subprocess.run(["which", shell], capture_output=True, check=False).returncode == 0:
                 checked = subprocess.run([shell, "-n"], input=script, text=True, check=False)

@@ -74,7 +74,8 @@ TEST(ApiKeys, HaveNamesOfTheirOwn) {
   ApiKeys keys;
   ASSERT_TRUE(keys.add(named("alice")));
   EXPECT_EQ(keys.add(named("alice")).error().code, ErrorCode::already_exists);
-  for (const std::string& name : {std::string(), std::string("a b"), std::string("a\n"), std::string(65, 'a')})
+  for (const std::string& name :
+       {std::string(), std::string("a b"), std::string("a\n"), std::string(65, 'a')})
     EXPECT_EQ(keys.add(named(name)).error().code, ErrorCode::invalid_argument) << name;
 }
 

@@ -46,7 +46,7 @@ class Embeddings : public ::testing::Test {
     stored.model->initialise(3, stored.weights);
     EXPECT_TRUE(checkpoint::save_model(disk_, stored, "/file"));
     served_ = std::move(*ServedModel::load(
-        {.device = devices_.devices()[0], .files = &disk_, .clock = &clock_, .path = "/file"}));
+        {.device = devices_.devices()[0].get(), .files = &disk_, .clock = &clock_, .path = "/file"}));
   }
   Result<EmbeddingsRequest> read(const std::string& input, const std::string& more = "") {
     wrong_.clear();

@@ -316,7 +316,8 @@ TEST_F(GuardedFront, SaysWhenAKeyMayAskAgain) {
   EXPECT_THAT(complete("", limited), HasSubstr(" 200 "));
   const std::string refused = complete("", limited);
   EXPECT_THAT(refused, HasSubstr("HTTP/1.1 429 "));
-  EXPECT_THAT(refused, ::testing::ContainsRegex("Retry-After: (30|29|28)"));
+  EXPECT_THAT(refused, ::testing::AnyOf(HasSubstr("Retry-After: 30"), HasSubstr("Retry-After: 29"),
+                                        HasSubstr("Retry-After: 28")));
 }
 
 TEST_F(GuardedFront, CountsTheTokensThatWereUsed) {
@@ -340,16 +341,17 @@ TEST_F(GuardedFront, CutsWhatIsUnderWayForAKeyThatIsRevoked) {
   TextStreams::Taker take;
   model_ = [&](const GenerateText& order) {
     take = order.on_piece;
-    take("one");
+    take({"one"});
     asked.set_value();
   };
   const Descriptor socket = dial();
   const std::string body = R"({"model": "small", "prompt": "Once", "stream": true})";
-  say(socket, kPost + good + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  say(socket, kPost + good + "Connection: close\r\nContent-Length: " + std::to_string(body.size()) +
+                  "\r\n\r\n" + body);
   ASSERT_EQ(asked.get_future().wait_for(20s), std::future_status::ready);
   ASSERT_TRUE(files_.remove(folder_.path() / KeyRing::kFile));
   hear(socket);  // returns once it is over
-  EXPECT_FALSE(take("more"));
+  EXPECT_FALSE(take({"more"}));
 }
 
 TEST_F(GuardedFront, PagesMayAskThatAreNamed) {
@@ -408,11 +410,7 @@ TEST_F(HttpFront, WantsNoMoreOfATextWhoseClientIsGone) {
     EXPECT_TRUE(take({"one"}));
     ::shutdown(socket.get(), SHUT_RDWR);
     bool wanted = true;  // until the front has noticed
-    for (int look = 0; wanted && look < 2000; ++look) {
-      char none;
-      timeval pause{0, 10'000};
-      setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &pause, sizeof pause);
-      (void)::recv(socket.get(), &none, 0, 0);
+    for (const Time until = clock_.now() + 20s; wanted && clock_.now() < until;) {
       wanted = take({"more"});
       std::this_thread::yield();
     }
