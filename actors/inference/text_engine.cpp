@@ -254,6 +254,12 @@ Result<bool> TextEngine::take(Text& text, model::Token token) const {
   const auto more = text.stream.add(token);
   if (!more) return more.error();
   text.characters += characters_in(*more);
+  // What was held back before it may have come with it.
+  if (text.order.request.likely) {
+    TokenReport& newest = text.answer.reports.back();
+    if (!newest.token.bytes.empty() && more->ends_with(newest.token.bytes))
+      newest.place = text.characters - characters_in(newest.token.bytes);
+  }
   const std::string sure = std::exchange(text.echo, {}) + text.stop.add(*more);
   text.answer.text += sure;
   const auto reports =

@@ -148,8 +148,8 @@ class Client(unittest.TestCase):
             self.create(prompt=SHORT * 1000)
         self.assertIn("shorten it", caught.exception.message)
         for field, value in {"temperature": 3, "top_p": -1, "max_tokens": 0, "n": 1000,
-                             "presence_penalty": 9, "logprobs": 5, "best_of": 4,
-                             "suffix": "x", "prompt": [1, 2]}.items():
+                             "presence_penalty": 9, "logprobs": 6, "best_of": 4,
+                             "suffix": "x", "prompt": [1, -2]}.items():
             for stream in (False, True):
                 with self.subTest(field=field, stream=stream):
                     with self.assertRaises(openai.BadRequestError) as caught:
