@@ -86,7 +86,9 @@ class OverKServe(cluster.ProcessTest):
             struct.unpack("<f", struct.pack("<f", score))[0] for score in scores["data"]])
         counts = json.loads(self.ask("GET", "/models/rows/stats")[2])["model_stats"][0]
         self.assertEqual((counts["execution_count"], counts["inference_count"]), (2, 4))
-        self.assertIn('gpunode_infer_rows_total{model="rows"} 4', self.first.ask("metrics").out)
+        figures = self.first.ask("metrics").out
+        self.assertIn('gpunode_infer_rows_total{model="rows"} 4', figures)
+        self.assertIn('gpunode_infer_seconds_count{model="rows"} 2', figures)
 
     def test_refuses_what_does_not_fit_by_name(self):
         for body, status, word in (
@@ -101,6 +103,7 @@ class OverKServe(cluster.ProcessTest):
             self.assertEqual(told[0], status, told)
             self.assertIn(word, told[1]["error"])
         self.assertEqual(self.infer("none", self.rows([1, 2], (1, 2)))[0], 404)
+        self.assertIn('gpunode_infer_failures_total{model="rows"} 2', self.first.ask("metrics").out)
 
     def test_continues_texts(self):
         self.world.write("data/text.txt", cluster.TEXT)
