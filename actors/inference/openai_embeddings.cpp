@@ -54,7 +54,7 @@ const InferTensor* output_of(const InferAnswer& answer, const char* name, Tensor
 }  // namespace
 
 Result<EmbeddingsRequest> read_embeddings(std::string_view body, std::string* wrong_field) {
-  Json document = Json::parse(body, nullptr, false);
+  Json document = parsed(body);
   if (!document.is_object())
     return Error{ErrorCode::invalid_argument, "the request's body is no JSON object"};
   Fields fields(std::move(document));

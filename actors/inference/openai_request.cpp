@@ -199,9 +199,9 @@ std::string read_form(Fields& fields) {
 
 Result<CompletionRequest> read_completion(std::string_view body, std::uint64_t random,
                                           std::string* wrong_field) {
-  Json parsed = Json::parse(body, nullptr, false);
-  if (!parsed.is_object()) return no_object();
-  Fields fields(std::move(parsed));
+  Json document = parsed(body);
+  if (!document.is_object()) return no_object();
+  Fields fields(std::move(document));
   CompletionRequest request;
   GenerateRequest each = read_common(fields, request, random);
   const std::vector<Prompt> prompts = read_prompts(fields, "prompt", kMostChoices);
@@ -229,9 +229,9 @@ Result<CompletionRequest> read_completion(std::string_view body, std::uint64_t r
 
 Result<CompletionRequest> read_chat(std::string_view body, std::uint64_t random,
                                     std::string* wrong_field) {
-  Json parsed = Json::parse(body, nullptr, false);
-  if (!parsed.is_object()) return no_object();
-  Fields fields(std::move(parsed));
+  Json document = parsed(body);
+  if (!document.is_object()) return no_object();
+  Fields fields(std::move(document));
   CompletionRequest request;
   request.is_chat = true;
   GenerateRequest each = read_common(fields, request, random);

@@ -295,7 +295,8 @@ http::Answer embed_texts(const Asked& asked) {
   const auto told = ask_tensors(asked, request->model, request->texts, timeout, ticket->get());
   if (!told && told.error().code == ErrorCode::cancelled) return {.status = 499};
   (*ticket)->set_used(0);
-  if (!told) return refusal(told.error(), "input");
+  if (!told)
+    return refusal(told.error(), told.error().code == ErrorCode::not_found ? "model" : "input");
   const auto* answer = std::get_if<InferAnswer>(&*told);
   if (!answer) return refusal({ErrorCode::corrupted, "the replica gave no sensible answer"});
   auto written = openai::embeddings(*request, *answer);

@@ -141,7 +141,7 @@ class Client(unittest.TestCase):
         self.assertEqual(caught.exception.code, "not_found")
         with self.assertRaises(openai.NotFoundError):
             self.ask.models.retrieve("absent")
-        with self.assertRaises(openai.NotFoundError) as caught:
+        with self.assertRaises(openai.BadRequestError) as caught:
             self.ask.embeddings.create(model="m", input="a")
         self.assertIn("/v1/completions", caught.exception.message)
         with self.assertRaises(openai.BadRequestError) as caught:

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,12 @@ namespace gpunode::inference::openai {
 
 // In the order of their keys, as a chat's template may show an object.
 using Json = nlohmann::ordered_json;
+
+// What a request's body holds; no object where it is no JSON to its last byte, as the parser ends at a zero.
+inline Json parsed(std::string_view body) {
+  if (body.find('\0') != std::string_view::npos) return {};
+  return Json::parse(body, nullptr, false);
+}
 
 // The fields of a request, each read once; null stands for what is absent.
 class Fields {

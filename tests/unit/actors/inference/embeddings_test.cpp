@@ -45,8 +45,10 @@ class Embeddings : public ::testing::Test {
     stored.weights.resize(stored.model->parameter_count());
     stored.model->initialise(3, stored.weights);
     EXPECT_TRUE(checkpoint::save_model(disk_, stored, "/file"));
-    served_ = std::move(*ServedModel::load(
-        {.device = devices_.devices()[0].get(), .files = &disk_, .clock = &clock_, .path = "/file"}));
+    served_ = std::move(*ServedModel::load({.device = devices_.devices()[0].get(),
+                                            .files = &disk_,
+                                            .clock = &clock_,
+                                            .path = "/file"}));
   }
   Result<EmbeddingsRequest> read(const std::string& input, const std::string& more = "") {
     wrong_.clear();
@@ -131,6 +133,8 @@ TEST_F(Embeddings, AreRefusedNamingTheField) {
   EXPECT_THAT(refusal(R"("a")", R"(,"enkoding_format":"float")"), HasSubstr("encoding_format"));
   EXPECT_EQ(refusal(R"("a")", R"(,"user":"u","encoding_format":"float")"), "");
   EXPECT_FALSE(openai::read_embeddings("[", &wrong_));
+  const std::string longer = std::string(R"({"model":"m","input":"a"})") + '\0' + "more";
+  EXPECT_FALSE(openai::read_embeddings(longer, &wrong_)) << "a zero is no end";
   EXPECT_FALSE(openai::read_embeddings(R"({"input":"a"})", &wrong_));
   EXPECT_EQ(wrong_, "model");
 }
