@@ -198,7 +198,7 @@ if [ $sanitize = no ] && [ $threads = no ] && [ $fuzz = no ]; then
     tests house $dir "$jobs" -L '^house$'
     tests sim $dir "$jobs" -L '^sim$' -LE '^(learn|killall)$'
     tests fuzz $dir "$jobs" -L '^fuzz$'
-    tests process $dir 1 -L '^process$' -LE '^(learn|killall)$'
+    tests process $dir "$((jobs < 2 ? jobs : 2))" -L '^process$' -LE '^(learn|killall)$'
     tests install $dir 1 -L '^install$'
     # They skip themselves where their environment is not.
     tests peers $dir 1 -L '^peers$'

@@ -213,6 +213,7 @@ class Schema(cluster.ProcessTest):
         folder = self.world.path("other")
         self.ask(None, "model export", out, "--out", folder)
         self.ask(None, "model import", folder, "--out", self.world.path("again"))
+        self.ask(None, "quantize", out, "--out", self.world.path("smaller"), "--weights", "int8")
 
     def check_removal(self, a, b):
         # Under load some are left out.
