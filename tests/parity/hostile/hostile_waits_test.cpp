@@ -193,7 +193,7 @@ TEST(Waits, of_the_sources_are_all_in_the_list) {
       R"(synchronise\((?!site|WaitSite)|\b(lane|own|lane\(\w+\))\.finish\(\)|backend\w*(\(\))?\.wait\()");
   std::multiset<std::string> listed, found;
   for (const Listed& one : kWaits) listed.insert(one.file);
-  listed.insert("kernels/model/detail/graph_encoder.cpp");  // of answers alone: no training meets it
+  listed.insert("kernels/model/detail/graph_encoder.cpp");  // no training meets it
   for (const char* folder : {"kernels/graph", "kernels/model", "kernels/ops", "actors"})
     for (const auto& entry :
          fs::recursive_directory_iterator(fs::path(GPUNODE_SOURCE_DIR) / folder)) {
