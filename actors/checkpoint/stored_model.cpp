@@ -53,16 +53,16 @@ Result<OpenedModel> open_checkpoint(const storage::FileSystem& files, const stor
 
 Result<OpenedModel> open_file(const storage::FileSystem& files, const storage::Path& path,
                               LoadOptions options) {
-  auto description = snapshot::read_exported_model(files, path);
-  if (!description && description.error().code == ErrorCode::invalid_argument)
-    return detail::open_state_dict(files, path, options);
-  if (!description) return description.error();
+  auto opened = snapshot::SafetensorsFile::open(files, path);
+  if (!opened) return opened.error();
+  const auto description = snapshot::described_in(*opened);
+  if (!description) return detail::open_state_dict(*std::move(opened), options);
   const auto entry = files.inspect(path);
   if (!entry) return entry.error();
-  return described(*description, 0, entry->size_bytes,
-                   [&files, path](const snapshot::StateTarget& target) {
-                     return snapshot::load_exported(files, path, target);
-                   });
+  const auto file = std::make_shared<const snapshot::SafetensorsFile>(*std::move(opened));
+  return described(*description, 0, entry->size_bytes, [=](const snapshot::StateTarget& target) {
+    return snapshot::load_exported(*file, target);
+  });
 }
 
 }  // namespace

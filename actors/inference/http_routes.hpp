@@ -35,10 +35,11 @@ http::Answer refusal_at(std::string_view path, const Error& error,
                         std::chrono::seconds retry_after = std::chrono::seconds(1));
 std::uint64_t random_seed();
 
+// So often who waits for a model looks whether its client is still there.
+inline constexpr auto kLookForClient = std::chrono::milliseconds(100);
 // Asks a live replica, as long as somebody waits for it. Fails with: cancelled, what the replica fails with.
-Result<InferMessage> ask_tensors(const Asked& asked, const std::string& model, InferMessage request,
-                                 std::chrono::milliseconds timeout,
-                                 const HttpGate::Ticket* ticket = nullptr);
+Result<InferAnswer> ask_tensors(const Asked& asked, const std::string& model, InferRequest request,
+                                const HttpGate::Ticket& ticket);
 
 http::Answer complete_text(const Asked& asked);
 http::Answer complete_chat(const Asked& asked);

@@ -12,7 +12,6 @@
 namespace gpunode::inference {
 namespace {
 
-constexpr auto kLookForClient = std::chrono::milliseconds(100);
 constexpr auto kProbeTimeout = std::chrono::seconds(2);
 constexpr std::string_view kModels = "/v2/models/", kVersions = "/versions/";
 constexpr const char *kJsonLength = "inference-header-content-length",
@@ -64,6 +63,19 @@ std::chrono::milliseconds longest(const Asked& asked) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(asked.front.options.timeout);
 }
 
+Result<InferMessage> ask(const Asked& asked, const std::string& model, InferMessage request,
+                         std::chrono::milliseconds timeout,
+                         const HttpGate::Ticket* ticket = nullptr) {
+  auto promise = std::make_shared<std::promise<Result<InferMessage>>>();
+  auto answer = promise->get_future();
+  asked.front.options.infer(
+      {.model = model,
+       .request = std::move(request),
+       .timeout = timeout,
+       .done = [promise](Result<InferMessage> told) { promise->set_value(std::move(told)); }});
+  return wait_for(asked, std::move(answer), ticket);
+}
+
 Result<GenerateAnswer> generate(const Asked& asked, const std::string& model,
                                 GenerateRequest request, const HttpGate::Ticket& ticket) {
   auto promise = std::make_shared<std::promise<Result<GenerateAnswer>>>();
@@ -89,11 +101,7 @@ Result<InferAnswer> answer_of(const Asked& asked, const std::string& model,
     if (!text) return text.error();
     return kserve::text_answer(*text);
   }
-  auto told = ask_tensors(asked, model, InferRequest{call.inputs}, longest(asked), &ticket);
-  if (!told) return told.error();
-  auto* answer = std::get_if<InferAnswer>(&*told);
-  if (!answer) return Error{ErrorCode::corrupted, "the replica gave no sensible answer"};
-  return std::move(*answer);
+  return ask_tensors(asked, model, {call.inputs}, ticket);
 }
 
 void count(const Asked& asked, const std::string& model, const Result<InferAnswer>& answer,
@@ -124,17 +132,13 @@ Result<std::optional<std::size_t>> json_bytes_of(const http::Request& request) {
 
 }  // namespace
 
-Result<InferMessage> ask_tensors(const Asked& asked, const std::string& model, InferMessage request,
-                                 std::chrono::milliseconds timeout,
-                                 const HttpGate::Ticket* ticket) {
-  auto promise = std::make_shared<std::promise<Result<InferMessage>>>();
-  auto answer = promise->get_future();
-  asked.front.options.infer(
-      {.model = model,
-       .request = std::move(request),
-       .timeout = timeout,
-       .done = [promise](Result<InferMessage> told) { promise->set_value(std::move(told)); }});
-  return wait_for(asked, std::move(answer), ticket);
+Result<InferAnswer> ask_tensors(const Asked& asked, const std::string& model, InferRequest request,
+                                const HttpGate::Ticket& ticket) {
+  auto told = ask(asked, model, std::move(request), longest(asked), &ticket);
+  if (!told) return told.error();
+  auto* answer = std::get_if<InferAnswer>(&*told);
+  if (!answer) return Error{ErrorCode::corrupted, "the replica gave no sensible answer"};
+  return std::move(*answer);
 }
 
 http::Answer kserve_server(const Asked&) {
@@ -163,7 +167,7 @@ http::Answer kserve_index(const Asked& asked) {
 http::Answer kserve_model(const Asked& asked) {
   const auto name = model_in(asked);
   if (!name) return refuse(asked, name.error());
-  const auto told = ask_tensors(asked, *name, InferDescribe{}, kProbeTimeout);
+  const auto told = ask(asked, *name, InferDescribe{}, kProbeTimeout);
   if (!told) return refuse(asked, told.error());
   const auto* description = std::get_if<InferDescription>(&*told);
   if (!description) return refuse(asked, {ErrorCode::corrupted, "the replica told no description"});
@@ -173,7 +177,7 @@ http::Answer kserve_model(const Asked& asked) {
 http::Answer kserve_model_ready(const Asked& asked) {
   const auto name = model_in(asked);
   if (!name) return refuse(asked, name.error());
-  const auto told = ask_tensors(asked, *name, InferDescribe{}, kProbeTimeout);
+  const auto told = ask(asked, *name, InferDescribe{}, kProbeTimeout);
   http::Answer answer = json(kserve::is_ready(*name, told.has_value()));
   if (!told) answer.status = 503;
   return answer;

@@ -33,8 +33,6 @@ namespace {
 using openai::AnswerHead;
 using openai::CompletionRequest;
 
-// So often who waits for a model looks whether its client is still there.
-constexpr auto kLookForClient = std::chrono::milliseconds(100);
 constexpr std::size_t kLongestTextBytes = 1 << 20;  // the mesh takes no longer one
 // Tokens that a text takes which names no bound, until it is known.
 constexpr std::uint64_t kUnboundTokens = 256;
@@ -290,16 +288,12 @@ http::Answer embed_texts(const Asked& asked) {
   std::chrono::seconds retry_after{};
   const auto ticket = asked.front.gate.begin(asked.caller, kUnboundTokens, retry_after);
   if (!ticket) return refusal(ticket.error(), "", retry_after);
-  const auto timeout =
-      std::chrono::duration_cast<std::chrono::milliseconds>(asked.front.options.timeout);
-  const auto told = ask_tensors(asked, request->model, request->texts, timeout, ticket->get());
+  const auto told = ask_tensors(asked, request->model, request->texts, **ticket);
   if (!told && told.error().code == ErrorCode::cancelled) return {.status = 499};
   (*ticket)->set_used(0);
   if (!told)
     return refusal(told.error(), told.error().code == ErrorCode::not_found ? "model" : "input");
-  const auto* answer = std::get_if<InferAnswer>(&*told);
-  if (!answer) return refusal({ErrorCode::corrupted, "the replica gave no sensible answer"});
-  auto written = openai::embeddings(*request, *answer);
+  auto written = openai::embeddings(*request, *told);
   if (!written) return refusal(written.error());
   (*ticket)->set_used(written->tokens);
   return {.content_type = kJsonType, .body = std::move(written->body)};

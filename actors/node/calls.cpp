@@ -176,9 +176,11 @@ std::vector<NodeId> Calls::replicas(const Pending& pending) {
 
 void Calls::leave(Pending& pending, bool answered) {
   if (!pending.at) return;
-  const Time now = options_.clock->now();
-  choice_.ended(pending.request.name, *pending.at, now,
-                answered ? std::optional(now - pending.sent) : std::nullopt);
+  if (!pending.request.to) {
+    const Time now = options_.clock->now();
+    choice_.ended(pending.request.name, *pending.at, now,
+                  answered ? std::optional(now - pending.sent) : std::nullopt);
+  }
   pending.at.reset();
 }
 
@@ -205,7 +207,7 @@ void Calls::dispatch(std::uint64_t call) {
     pending.at = node;  // before it is sent: the answer may be here before send_soon() returns
     pending.sent = options_.clock->now();
     pending.lane.reset();
-    choice_.sent(pending.request.name, node);
+    if (!pending.request.to) choice_.sent(pending.request.name, node);
     const CallRequest& request = pending.request;
     const SharedBytes bytes = request.request;
     const auto time_left = std::chrono::duration_cast<std::chrono::milliseconds>(

@@ -64,21 +64,12 @@ Result<ModelDescription> described_in(const SafetensorsFile& file) {
   return model;
 }
 
-Result<ModelDescription> read_exported_model(const storage::FileSystem& files, const Path& path) {
-  Result<SafetensorsFile> file = SafetensorsFile::open(files, path);
-  if (!file) return file.error();
-  return described_in(*file);
-}
-
-Result<void> load_exported(const storage::FileSystem& files, const Path& path,
-                           const StateTarget& target) {
-  Result<SafetensorsFile> file = SafetensorsFile::open(files, path);
-  if (!file) return file.error();
-  const SafetensorsHeader& header = file->header();
+Result<void> load_exported(const SafetensorsFile& file, const StateTarget& target) {
+  const SafetensorsHeader& header = file.header();
   std::vector<const TensorEntry*> found;
   for (const ParameterTarget& parameter : target.parameters) {
     const TensorEntry* tensor = header.find(parameter.name);
-    const std::string what = path.string() + ": " + parameter.name;
+    const std::string what = file.path().string() + ": " + parameter.name;
     if (!tensor) return Error{ErrorCode::invalid_argument, what + " is missing"};
     if (tensor->shape != parameter.shape)
       return Error{ErrorCode::invalid_argument, what + " has shape " + shape_text(tensor->shape) +
@@ -91,12 +82,12 @@ Result<void> load_exported(const storage::FileSystem& files, const Path& path,
   }
   if (header.tensors.size() != found.size())
     return Error{ErrorCode::invalid_argument,
-                 path.string() + " has " + std::to_string(header.tensors.size()) +
+                 file.path().string() + " has " + std::to_string(header.tensors.size()) +
                      " tensors and the model " + std::to_string(found.size())};
   for (std::size_t i = 0; i < found.size(); ++i) {
     const std::span<float> span = target.parameters[i][TensorPart::weight];
     if (!span.data()) continue;
-    if (Result<void> done = file->read(*found[i], span); !done) return done;
+    if (Result<void> done = file.read(*found[i], span); !done) return done;
   }
   return {};
 }

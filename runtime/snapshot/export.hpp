@@ -23,14 +23,8 @@ Result<Export> export_weights(storage::FileSystem& files, const ModelDescription
 // not of gpunode's).
 std::map<std::string, std::string> metadata_of(const ModelDescription& model);
 Result<ModelDescription> described_in(const SafetensorsFile& file);
-// Opens an exported file: its model description and tensors are read back by load_exported. Fails
-// with: invalid_argument (it is not of gpunode's), not_found, corrupted.
-Result<ModelDescription> read_exported_model(const storage::FileSystem& files,
-                                             const storage::Path& path);
-// Fills the targets' weights, of those that have a place for them, from an exported (or any fp32)
-// safetensors file. Fails with corrupted,
-// invalid_argument naming the first parameter that is missing or has another shape.
-Result<void> load_exported(const storage::FileSystem& files, const storage::Path& path,
-                           const StateTarget& target);
+// Fills the targets' weights, of those that have a place for them, from an exported (or any fp32) file.
+// Fails with corrupted, invalid_argument naming the first parameter that is missing or has another shape.
+Result<void> load_exported(const SafetensorsFile& file, const StateTarget& target);
 
 }  // namespace gpunode::snapshot

@@ -232,12 +232,10 @@ Result<OpenedModel> open_hub_folder(const storage::FileSystem& files, const Path
   return stored;
 }
 
-Result<OpenedModel> open_state_dict(const storage::FileSystem& files, const Path& path,
-                                    LoadOptions options) {
-  auto file = SafetensorsFile::open(files, path);
-  if (!file) return file.error();
+Result<OpenedModel> open_state_dict(SafetensorsFile file, LoadOptions options) {
+  const Path path = file.path();
   std::vector<SafetensorsFile> opened;
-  opened.push_back(std::move(*file));
+  opened.push_back(std::move(file));
   return open_by_shapes(path, {}, std::move(opened), options);
 }
 

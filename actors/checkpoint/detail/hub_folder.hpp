@@ -10,8 +10,7 @@ namespace gpunode::checkpoint::detail {
 Result<OpenedModel> open_hub_folder(const storage::FileSystem& files, const storage::Path& folder,
                                     LoadOptions options);
 // A file that has no config beside it: its tensors have to say what model they are.
-Result<OpenedModel> open_state_dict(const storage::FileSystem& files, const storage::Path& path,
-                                    LoadOptions options);
+Result<OpenedModel> open_state_dict(snapshot::SafetensorsFile file, LoadOptions options);
 Result<snapshot::Export> save_hub_folder(storage::FileSystem& files, const StoredModel& stored,
                                          const storage::Path& folder);
 

@@ -12,15 +12,11 @@ namespace {
 
 Result<InferMessage> answer_in(const Result<SharedBytes>& bytes, const std::string& model,
                                bool known) {
-  if (!bytes) {
-    const ErrorCode code = bytes.error().code;
-    const bool absent = code == ErrorCode::not_found || (code == ErrorCode::unavailable && !known);
-    return absent ? not_served(model) : bytes.error();
-  }
+  if (!bytes) return failure_of(bytes.error(), model, known);
   auto message = decode_infer(bytes->view);
   const bool is_answer = message && (std::holds_alternative<InferAnswer>(*message) ||
                                      std::holds_alternative<InferDescription>(*message));
-  if (!is_answer) return Error{ErrorCode::corrupted, "the replica gave no sensible answer"};
+  if (!is_answer) return no_answer();
   return message;
 }
 

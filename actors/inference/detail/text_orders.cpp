@@ -17,14 +17,10 @@ constexpr auto kPieceTimeout = std::chrono::seconds(5);
 
 Result<GenerateAnswer> answer_in(const Result<SharedBytes>& bytes, const std::string& model,
                                  bool known) {
-  if (!bytes) {
-    const ErrorCode code = bytes.error().code;
-    const bool absent = code == ErrorCode::not_found || (code == ErrorCode::unavailable && !known);
-    return absent ? not_served(model) : bytes.error();
-  }
+  if (!bytes) return failure_of(bytes.error(), model, known);
   auto message = decode_generate(bytes->view);
   auto* answer = message ? std::get_if<GenerateAnswer>(&*message) : nullptr;
-  if (!answer) return Error{ErrorCode::corrupted, "the replica gave no sensible answer"};
+  if (!answer) return no_answer();
   return std::move(*answer);
 }
 
@@ -62,10 +58,17 @@ bool is_offered(const ClusterSnapshot& cluster, const std::string& model) {
                              });
 }
 
-Error not_served(const std::string& model) {
+Error failure_of(const Error& call, const std::string& model, bool known) {
+  const bool absent =
+      call.code == ErrorCode::not_found || (call.code == ErrorCode::unavailable && !known);
+  if (!absent) return call;
   return {ErrorCode::not_found, "no node serves a model named '" + model +
                                     "': `gpunode models` lists what is served, `gpunode serve` "
                                     "offers one"};
+}
+
+Error no_answer() {
+  return {ErrorCode::corrupted, "the replica gave no sensible answer"};
 }
 
 std::string call_name(const std::string& model) {

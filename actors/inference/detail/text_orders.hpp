@@ -18,9 +18,12 @@ inline constexpr const char* kPieceCall = "generate.piece";
 inline constexpr std::chrono::milliseconds kUnknownModelTimeout = std::chrono::seconds(3);
 // Under which a model is published.
 std::string call_name(const std::string& model);
-// Whether some node is known to serve it; and the answer where none does.
+// Whether some node is known to serve it; and what a call to it that failed means, of a model that was
+// `known` to be served or not.
 bool is_offered(const ClusterSnapshot& cluster, const std::string& model);
-Error not_served(const std::string& model);
+Error failure_of(const Error& call, const std::string& model, bool known);
+// Of an answer that is none.
+Error no_answer();
 
 // Has a live replica carry it out.
 void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams>& streams,

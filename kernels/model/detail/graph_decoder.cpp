@@ -2,18 +2,17 @@
 // attention takes each row for itself, and attention finds a row's text in its pages. The graph for a
 // number of rows and of predictions is made when it is first met, and the newest are kept.
 #include <algorithm>
-#include <list>
 #include <utility>
 
 #include "kernels/model/decoder.hpp"
 #include "kernels/model/detail/graph_program.hpp"
 #include "kernels/model/detail/input_range.hpp"
+#include "kernels/model/detail/kept_graphs.hpp"
 
 namespace gpunode::model {
 namespace {
 
 constexpr std::size_t kPage = 16;  // positions
-constexpr std::size_t kKeptGraphs = 64;
 
 std::size_t in_pages(std::size_t positions) {
   return (positions + kPage - 1) / kPage;
@@ -112,30 +111,18 @@ class GraphDecoder final : public Decoder {
     std::size_t rows = 0, chosen = 0;
     bool operator==(const Extents&) const = default;
   };
-  struct Kept {
-    Extents extents;
-    SharedExecutable executable;
-  };
-
   Result<SharedExecutable> graph_for(const Extents& extents) {
-    const auto known = std::ranges::find(graphs_, extents, &Kept::extents);
-    if (known != graphs_.end()) {
-      graphs_.splice(graphs_.begin(), graphs_, known);
-      return graphs_.front().executable;
-    }
-    auto made = program_.with_constants(compile_decoding(
-        program_.model(), {.rows = static_cast<std::int64_t>(extents.rows),
-                           .decoding = {.context = program_.model().context(),
-                                        .texts = static_cast<std::int64_t>(texts_),
-                                        .page = kPage,
-                                        .pages = static_cast<std::int64_t>(pages_),
-                                        .chosen = static_cast<std::int64_t>(extents.chosen)},
-                           .independent_rows = independent_rows_,
-                           .weights = program_.format()}));
-    if (!made) return made;
-    if (graphs_.size() == kKeptGraphs) graphs_.pop_back();
-    graphs_.push_front({extents, *made});
-    return made;
+    return graphs_.get(extents, [&] {
+      return program_.with_constants(compile_decoding(
+          program_.model(), {.rows = static_cast<std::int64_t>(extents.rows),
+                             .decoding = {.context = program_.model().context(),
+                                          .texts = static_cast<std::int64_t>(texts_),
+                                          .page = kPage,
+                                          .pages = static_cast<std::int64_t>(pages_),
+                                          .chosen = static_cast<std::int64_t>(extents.chosen)},
+                             .independent_rows = independent_rows_,
+                             .weights = program_.format()}));
+    });
   }
 
   // The parts as rows.
@@ -196,7 +183,7 @@ class GraphDecoder final : public Decoder {
   tensor::Buffer slice_, scratch_, cache_;
   std::size_t texts_ = 0, rows_ = 0, pages_ = 0;
   bool independent_rows_ = true;
-  std::list<Kept> graphs_;  // newest first
+  KeptGraphs<Extents> graphs_;
   std::vector<float*> caches_;
   std::vector<std::int32_t> tokens_, positions_, text_of_, page_table_, chosen_;  // of a pass
   std::unique_ptr<tensor::Stream> stream_;  // goes first, and waits for what uses the memory

@@ -1,15 +1,11 @@
 // A graph model's encoder: one sample of as many positions as the text has tokens. The graph of a length is
 // made when it is first met, and the newest are kept.
-#include <algorithm>
-#include <list>
-
 #include "kernels/model/detail/graph_program.hpp"
+#include "kernels/model/detail/kept_graphs.hpp"
 #include "kernels/model/encoder.hpp"
 
 namespace gpunode::model {
 namespace {
-
-constexpr std::size_t kKeptGraphs = 64;
 
 class GraphEncoder final : public Encoder {
  public:
@@ -35,11 +31,6 @@ class GraphEncoder final : public Encoder {
   }
 
  private:
-  struct Kept {
-    std::size_t tokens;
-    SharedExecutable executable;
-  };
-
   Result<void> check(std::span<const Token> text, std::size_t room) const {
     const auto refused = [](std::string what) {
       return Error{ErrorCode::invalid_argument, std::move(what)};
@@ -57,12 +48,7 @@ class GraphEncoder final : public Encoder {
     return refused("room for " + std::to_string(room) + " numbers, of " + std::to_string(wanted));
   }
 
-  Result<SharedExecutable> graph_for(std::size_t tokens) {
-    const auto known = std::ranges::find(graphs_, tokens, &Kept::tokens);
-    if (known != graphs_.end()) {
-      graphs_.splice(graphs_.begin(), graphs_, known);
-      return graphs_.front().executable;
-    }
+  Result<SharedExecutable> compiled(std::size_t tokens) const {
     const GraphModel& model = program_.model();
     graph::Builder builder(
         {.samples = 1, .positions = static_cast<std::int64_t>(tokens), .training = false});
@@ -71,15 +57,14 @@ class GraphEncoder final : public Encoder {
     if (!forward) return forward.error();
     // On the CPU's all cores.
     const bool on_host = program_.backend().capabilities().host_accessible;
-    auto made = program_.with_constants(
-        graph::compile(std::move(*forward), graph::Purpose::represent,
-                       {.precision = on_host ? Precision::fp32 : model.precision(),
-                        .independent_rows = on_host,
-                        .weights = program_.format()}));
-    if (!made) return made;
-    if (graphs_.size() == kKeptGraphs) graphs_.pop_back();
-    graphs_.push_front({tokens, *made});
-    return made;
+    return graph::compile(std::move(*forward), graph::Purpose::represent,
+                          {.precision = on_host ? Precision::fp32 : model.precision(),
+                           .independent_rows = on_host,
+                           .weights = program_.format()});
+  }
+
+  Result<SharedExecutable> graph_for(std::size_t tokens) {
+    return graphs_.get(tokens, [&] { return program_.with_constants(compiled(tokens)); });
   }
 
   Result<void> run(const graph::Executable& executable, std::span<const Token> text,
@@ -116,7 +101,7 @@ class GraphEncoder final : public Encoder {
   GraphProgram& program_;
   tensor::Workspace workspace_;
   tensor::Buffer slice_, scratch_;
-  std::list<Kept> graphs_;                  // newest first
+  KeptGraphs<std::size_t> graphs_;
   std::unique_ptr<tensor::Stream> stream_;  // goes first, and waits for what uses the memory
 };
 

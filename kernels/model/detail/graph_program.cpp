@@ -123,9 +123,8 @@ Result<void> GraphProgram::load(std::span<const float> parameters) {
     return {ErrorCode::invalid_argument, std::to_string(parameters.size()) + " parameters given, " +
                                              model_.name() + " has " +
                                              std::to_string(model_.parameter_count())};
-  if (format_ != ops::WeightFormat::fp32)
-    return load_image(ops::WeightFormat::fp32, std::as_bytes(parameters));
   weights_ = parameters;
+  format_ = ops::WeightFormat::fp32;
   packed_.make_stale({0, parameters.size()});
   return {};
 }

@@ -25,6 +25,14 @@ using testing::State;
 
 class ExportTest : public ::testing::Test {
  protected:
+  Result<void> load(const storage::Path& path, const StateTarget& target) {
+    const auto file = SafetensorsFile::open(disk_, path);
+    return file ? load_exported(*file, target) : file.error();
+  }
+  Result<ModelDescription> described(const storage::Path& path) {
+    const auto file = SafetensorsFile::open(disk_, path);
+    return file ? described_in(*file) : file.error();
+  }
   Checkpoint checkpoint(const CheckpointMeta& meta, const StateView& state,
                         StoreOptions options = {}) {
     CheckpointStore store(disk_, "/c", options);
@@ -86,9 +94,9 @@ TEST_F(ExportTest, depends_on_model_and_weights_and_on_nothing_else) {
 
 TEST_F(ExportTest, is_loaded_back_bit_for_bit) {
   ASSERT_TRUE(export_weights(disk_, meta_of(1).model, state_.view(), "/a").has_value());
-  EXPECT_EQ(*read_exported_model(disk_, "/a"), meta_of(1).model);
+  EXPECT_EQ(*described("/a"), meta_of(1).model);
   State read(2);
-  Result<void> done = load_exported(disk_, "/a", read.target());
+  Result<void> done = load("/a", read.target());
   ASSERT_TRUE(done.has_value()) << done.error().message();
   EXPECT_EQ(state_digest(read.view(false)), state_digest(state_.view(false)));
 }
@@ -96,13 +104,13 @@ TEST_F(ExportTest, is_loaded_back_bit_for_bit) {
 TEST_F(ExportTest, another_model_is_refused_by_name) {
   ASSERT_TRUE(export_weights(disk_, meta_of(1).model, state_.view(), "/a").has_value());
   State other(1, 200);
-  Result<void> done = load_exported(disk_, "/a", other.target());
+  Result<void> done = load("/a", other.target());
   EXPECT_EQ(done.error().code, ErrorCode::invalid_argument);
   EXPECT_NE(done.error().detail.find("embedding"), std::string::npos);
   State same(1);
   StateTarget fewer = same.target();
   fewer.parameters.pop_back();
-  EXPECT_FALSE(load_exported(disk_, "/a", fewer).has_value());
+  EXPECT_FALSE(load("/a", fewer).has_value());
 }
 
 TEST_F(ExportTest, every_truncation_of_a_file_is_refused) {
@@ -111,8 +119,8 @@ TEST_F(ExportTest, every_truncation_of_a_file_is_refused) {
   std::uint64_t size = disk_.inspect("/a")->size_bytes;
   for (std::uint64_t left = size; left-- > 0;) {
     disk_.truncate("/a", left);
-    EXPECT_FALSE(load_exported(disk_, "/a", small.target()).has_value());
-    EXPECT_EQ(read_exported_model(disk_, "/a").error().code, ErrorCode::corrupted);
+    EXPECT_FALSE(load("/a", small.target()).has_value());
+    EXPECT_EQ(described("/a").error().code, ErrorCode::corrupted);
   }
 }
 

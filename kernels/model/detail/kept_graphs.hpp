@@ -1,0 +1,39 @@
+// Graphs by what they were made for; the newest are kept, so that odd sizes do not fill the memory.
+#pragma once
+
+#include <algorithm>
+#include <list>
+
+#include "kernels/model/graph_model.hpp"
+
+namespace gpunode::model {
+
+template <class Key>
+class KeptGraphs {
+ public:
+  // The one made for it, else what `make` gives. Fails with: what `make` fails with.
+  template <class Make>
+  Result<SharedExecutable> get(const Key& key, const Make& make) {
+    const auto known = std::ranges::find(graphs_, key, &Kept::key);
+    if (known != graphs_.end()) {
+      graphs_.splice(graphs_.begin(), graphs_, known);
+      return graphs_.front().executable;
+    }
+    Result<SharedExecutable> made = make();
+    if (!made) return made;
+    if (graphs_.size() == kMost) graphs_.pop_back();
+    graphs_.push_front({key, *made});
+    return made;
+  }
+  void clear() { graphs_.clear(); }
+
+ private:
+  static constexpr std::size_t kMost = 64;
+  struct Kept {
+    Key key;
+    SharedExecutable executable;
+  };
+  std::list<Kept> graphs_;  // newest first
+};
+
+}  // namespace gpunode::model
