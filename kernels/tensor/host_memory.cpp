@@ -35,7 +35,7 @@ class HostMemory final : public Memory {
   }
 
  private:
-  static constexpr std::size_t kAlignment = 64, kLarge = 1 << 20;
+  static constexpr std::size_t kAlignment = 64, kLarge = 128 << 10;
   static bool is_large(std::size_t bytes) { return bytes >= kLarge; }
   static void* map(std::size_t bytes) {
     void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
