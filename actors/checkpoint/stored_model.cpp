@@ -91,8 +91,7 @@ Result<StoredModel> load_stored_model(const storage::FileSystem& files, const st
     return {};
   });
   if (!read) return read.error();
-  return StoredModel{std::move(opened->model), std::move(weights), opened->step,
-                     std::move(opened->text)};
+  return StoredModel{std::move(opened->model), std::move(weights), opened->step};
 }
 
 Result<snapshot::Export> save_model(storage::FileSystem& files, const StoredModel& stored,

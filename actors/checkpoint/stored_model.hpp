@@ -6,36 +6,24 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "actors/checkpoint/model_content.hpp"
 #include "kernels/model/hub_weights.hpp"
 #include "runtime/snapshot/export.hpp"
 #include "runtime/storage/file_system.hpp"
 
 namespace gpunode::checkpoint {
 
-// What of an encoder's tokens stands for a text: their mean, or the first of them.
-enum class Pooling : std::uint8_t { mean, first };
-
-// How a model reads and writes texts, as a folder of transformers says it.
-struct TextForm {
-  std::string tokenizer;           // its tokenizer.json; empty: the folder has none
-  std::vector<model::Token> ends;  // tokens behind which a text is over
-  std::string chat_template = {};  // of its chats, in Jinja; empty: none
-  std::map<std::string, std::string> special_tokens = {};  // by name, as "bos_token"
-  Pooling pooling = Pooling::mean;  // as a folder of sentence-transformers says it
-};
-
 // A stored model before its weights are read.
 struct OpenedModel {
   // Gets each parameter's values, in the order of the model's.
   using TakeParameter = std::function<Result<void>(std::size_t parameter, std::span<const float>)>;
   std::unique_ptr<model::Model> model;
-  std::uint64_t step = 0;  // of a checkpoint; else 0
-  TextForm text = {};
+  std::uint64_t step = 0;            // of a checkpoint; else 0
+  std::vector<TextFile> texts = {};  // of a folder of transformers: config.json and its like
   // While `model` lives. Fails with: corrupted, io_error, what is given fails with.
   std::function<Result<void>(const TakeParameter&)> read = {};
 };
@@ -44,7 +32,6 @@ struct StoredModel {
   std::unique_ptr<model::Model> model;
   std::vector<float> weights;  // parameter_count()
   std::uint64_t step = 0;      // of a checkpoint; else 0
-  TextForm text = {};
 };
 
 struct LoadOptions {

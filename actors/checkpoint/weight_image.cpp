@@ -20,7 +20,7 @@ using storage::Path;
 
 constexpr const char* kPacked = "packed.safetensors";
 constexpr const char* kWeightsKey = "weights";
-constexpr const char* kDigestKey = "digest";  // SHA-256 of the image
+constexpr const char* kDigestKey = "digest";  // of the image, as its content says it
 constexpr const char* kStepKey = "step";
 
 // How a parameter of this place stands in a file.
@@ -66,6 +66,19 @@ Result<void> read_tensors(const SafetensorsFile& file, const model::Model& model
   return {};
 }
 
+// With its weights in their place.
+Result<WeightImage> finished(std::unique_ptr<model::Model> model, WeightLayout layout,
+                             std::uint64_t step, std::vector<TextFile> texts, ByteView image) {
+  auto text = detail::text_form_of(texts);
+  if (!text) return text.error();
+  auto content = std::make_shared<ModelContent>(ModelContent{
+      .kind = model->kind(), .settings = model->config(), .format = layout.format, .step = step});
+  describe_bytes(*content, texts, image);
+  return WeightImage{std::move(model), std::move(layout), std::move(content),
+                     std::make_shared<const std::vector<TextFile>>(std::move(texts)),
+                     *std::move(text)};
+}
+
 Result<WeightImage> load_packed(const storage::FileSystem& files, const Path& folder,
                                 const ImageOptions& options) {
   auto file = SafetensorsFile::open(files, folder / kPacked);
@@ -90,18 +103,14 @@ Result<WeightImage> load_packed(const storage::FileSystem& files, const Path& fo
   const auto room = options.room(layout->bytes);
   if (!room) return room.error();
   if (auto read = read_tensors(*file, **made, *layout, *room); !read) return read.error();
-  WeightImage image{.model = std::move(*made),
-                    .layout = *std::move(layout),
-                    .digest = storage::sha256_of(*room),
-                    .step = std::strtoull(text_at(*file, kStepKey).c_str(), nullptr, 10)};
-  if (image.digest.text() != text_at(*file, kDigestKey))
+  auto texts = detail::read_texts(files, folder);
+  if (!texts) return texts.error();
+  auto image = finished(std::move(*made), *std::move(layout),
+                        std::strtoull(text_at(*file, kStepKey).c_str(), nullptr, 10),
+                        *std::move(texts), *room);
+  if (!image) return image.error().within(folder.string());
+  if (image->content->image_digest().text() != text_at(*file, kDigestKey))
     return bad(*file, "its bytes have not the digest that it names");
-  if (!files.exists(folder / detail::kConfig)) return image;
-  const auto config = detail::read_json(files, folder / detail::kConfig);
-  if (!config) return config.error();
-  auto text = detail::read_text_form(files, folder, *config);
-  if (!text) return text.error();
-  image.text = *std::move(text);
   return image;
 }
 
@@ -125,20 +134,40 @@ Result<WeightImage> load_weight_image(const storage::FileSystem& files, const Pa
     return placed;
   });
   if (!read) return read.error();
-  return WeightImage{.model = std::move(opened->model),
-                     .layout = *std::move(layout),
-                     .digest = storage::sha256_of(*room),
-                     .step = opened->step,
-                     .text = std::move(opened->text)};
+  auto image = finished(std::move(opened->model), *std::move(layout), opened->step,
+                        std::move(opened->texts), *room);
+  if (!image) return image.error().within(path.string());
+  return image;
+}
+
+Result<WeightImage> image_of(std::shared_ptr<const ModelContent> content,
+                             std::vector<TextFile> texts) {
+  auto model = model::make_model(content->kind, content->settings);
+  if (!model) return model.error();
+  auto layout = (*model)->weight_layout(content->format);
+  if (!layout) return layout.error();
+  if (layout->bytes != content->image_bytes)
+    return Error{ErrorCode::corrupted, "the image of " + (*model)->name() + " has " +
+                                           std::to_string(content->image_bytes) +
+                                           " bytes, and the model takes " +
+                                           std::to_string(layout->bytes)};
+  for (const TextFile& one : texts)
+    if (!detail::is_text_name(one.name))
+      return Error{ErrorCode::corrupted, "a model's folder has no file '" + one.name + "'"};
+  auto text = detail::text_form_of(texts);
+  if (!text) return text.error();
+  return WeightImage{*std::move(model), *std::move(layout), std::move(content),
+                     std::make_shared<const std::vector<TextFile>>(std::move(texts)),
+                     *std::move(text)};
 }
 
 Result<snapshot::Export> save_weight_image(storage::FileSystem& files, const WeightImage& image,
-                                           ByteView bytes, const Path& source, const Path& folder) {
+                                           ByteView bytes, const Path& folder) {
   if (files.exists(folder))
     return Error{ErrorCode::already_exists,
                  folder.string() + " is there already: name a new folder, or remove it"};
   if (auto done = files.create_folder(folder); !done) return done.error();
-  if (auto done = detail::copy_texts(files, source, folder); !done) return done.error();
+  if (auto done = detail::write_texts(files, *image.texts, folder); !done) return done.error();
   std::vector<TensorEntry> entries;
   std::map<std::string_view, ByteView> values;
   const auto& parameters = image.model->parameters();
@@ -149,8 +178,8 @@ Result<snapshot::Export> save_weight_image(storage::FileSystem& files, const Wei
   }
   auto metadata = snapshot::metadata_of({image.model->kind(), image.model->config()});
   metadata[kWeightsKey] = to_string(image.layout.format);
-  metadata[kDigestKey] = image.digest.text();
-  metadata[kStepKey] = std::to_string(image.step);
+  metadata[kDigestKey] = image.content->image_digest().text();
+  metadata[kStepKey] = std::to_string(image.content->step);
   const auto header = snapshot::plan_safetensors(std::move(entries), std::move(metadata));
   return snapshot::write_safetensors(
       files, header, folder / kPacked,

@@ -5,7 +5,10 @@
 // model. Blocks for as long as the disk takes. No state.
 #pragma once
 
+#include <memory>
+
 #include "actors/checkpoint/stored_model.hpp"
+#include "actors/checkpoint/text_form.hpp"
 #include "kernels/model/weight_layout.hpp"
 
 namespace gpunode::checkpoint {
@@ -13,9 +16,9 @@ namespace gpunode::checkpoint {
 struct WeightImage {
   std::unique_ptr<model::Model> model;
   model::WeightLayout layout;
-  storage::Sha256 digest;  // of the image
-  std::uint64_t step = 0;
-  TextForm text = {};
+  std::shared_ptr<const ModelContent> content;
+  std::shared_ptr<const std::vector<TextFile>> texts;
+  TextForm text = {};  // as they say it
 };
 
 struct ImageOptions {
@@ -37,10 +40,14 @@ struct ImageOptions {
 Result<WeightImage> load_weight_image(const storage::FileSystem& files, const storage::Path& path,
                                       const ImageOptions& options);
 
-// Writes the folder, with the texts that stand in `source`. Fails with: already_exists (something is
-// there), disk_full, permission_denied.
+// What the content names, before its image is anywhere. Fails with: what make_model() and the texts fail
+// with; corrupted (the image that it names has not the model's size).
+Result<WeightImage> image_of(std::shared_ptr<const ModelContent> content,
+                             std::vector<TextFile> texts);
+
+// Writes the folder, with the texts. Fails with: already_exists (something is there), disk_full,
+// permission_denied.
 Result<snapshot::Export> save_weight_image(storage::FileSystem& files, const WeightImage& image,
-                                           ByteView bytes, const storage::Path& source,
-                                           const storage::Path& folder);
+                                           ByteView bytes, const storage::Path& folder);
 
 }  // namespace gpunode::checkpoint

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "actors/checkpoint/stored_model.hpp"
+#include "actors/checkpoint/text_form.hpp"
 #include "runtime/base/clock.hpp"
 #include "runtime/chat/chat_template.hpp"
 

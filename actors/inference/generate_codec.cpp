@@ -183,7 +183,7 @@ Bytes encode(const GenerateMessage& message) {
     auto digest = builder.CreateString(answer.model_digest);
     auto reports = written(builder, answer.reports);
     body = wire::CreateAnswer(builder, text, answer.tokens, finish, digest, answer.step,
-                              answer.seconds, answer.prompt_tokens, reports)
+                              answer.seconds, answer.prompt_tokens, reports, answer.version)
                .Union();
   }
   builder.Finish(wire::CreateEnvelope(builder, kind, body), wire::EnvelopeIdentifier());
@@ -208,10 +208,10 @@ Result<GenerateMessage> decode_generate(ByteView bytes) {
   if (!in) return corrupted;
   auto reports = read_reports(in->reports());
   if (!reports) return corrupted;
-  return GenerateMessage(GenerateAnswer{text_of(in->text()), in->tokens(),
-                                        flatbuffers::GetString(in->finish()),
-                                        flatbuffers::GetString(in->model_digest()), in->step(),
-                                        in->seconds(), in->prompt_tokens(), *std::move(reports)});
+  return GenerateMessage(
+      GenerateAnswer{text_of(in->text()), in->tokens(), flatbuffers::GetString(in->finish()),
+                     flatbuffers::GetString(in->model_digest()), in->step(), in->seconds(),
+                     in->prompt_tokens(), *std::move(reports), in->version()});
 }
 
 }  // namespace gpunode::inference

@@ -39,11 +39,12 @@ struct GenerateAnswer {
   std::string text;
   std::uint32_t tokens = 0;
   std::string finish;  // "length"; "stop" at the text's own end; "deadline" where it was cut by it
-  std::string model_digest;  // SHA-256 of the served weights
+  std::string model_digest;  // of the model's content
   std::uint64_t step = 0;
   double seconds = 0;
   std::uint32_t prompt_tokens = 0;
   std::vector<TokenReport> reports = {};  // where they were asked for
+  std::uint64_t version = 0;              // of the model under its name
 };
 struct GeneratePiece {
   std::uint64_t stream = 0;

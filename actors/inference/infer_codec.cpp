@@ -120,13 +120,17 @@ Bytes encode_infer(const InferMessage& message) {
     kind = wire::Body::Answer;
     const auto outputs = written(builder, answer->outputs);
     const auto digest = builder.CreateString(answer->model_digest);
-    body = wire::CreateAnswer(builder, outputs, digest, answer->step, answer->seconds).Union();
+    body =
+        wire::CreateAnswer(builder, outputs, digest, answer->step, answer->seconds, answer->version)
+            .Union();
   } else if (const auto* told = std::get_if<InferDescription>(&message)) {
     kind = wire::Body::Description;
     const auto platform = builder.CreateString(told->platform);
     const auto inputs = written(builder, told->inputs), outputs = written(builder, told->outputs);
     const auto digest = builder.CreateString(told->model_digest);
-    body = wire::CreateDescription(builder, platform, inputs, outputs, digest, told->step).Union();
+    body = wire::CreateDescription(builder, platform, inputs, outputs, digest, told->step,
+                                   told->version)
+               .Union();
   } else {
     kind = wire::Body::Describe;
     body = wire::CreateDescribe(builder).Union();
@@ -153,18 +157,16 @@ Result<InferMessage> decode_infer(ByteView bytes) {
     return InferMessage(std::move(out));
   }
   if (const auto* in = envelope->body_as_Answer()) {
-    InferAnswer out{{}, flatbuffers::GetString(in->model_digest()), in->step(), in->seconds()};
+    InferAnswer out{
+        {}, flatbuffers::GetString(in->model_digest()), in->step(), in->seconds(), in->version()};
     if (!read_all(in->outputs(), out.outputs)) return corrupted;
     return InferMessage(std::move(out));
   }
   if (envelope->body_as_Describe()) return InferMessage(InferDescribe{});
   const auto* in = envelope->body_as_Description();
   if (!in) return corrupted;
-  InferDescription out{flatbuffers::GetString(in->platform()),
-                       {},
-                       {},
-                       flatbuffers::GetString(in->model_digest()),
-                       in->step()};
+  InferDescription out{flatbuffers::GetString(in->platform()),     {},         {},
+                       flatbuffers::GetString(in->model_digest()), in->step(), in->version()};
   if (!read_all(in->inputs(), out.inputs) || !read_all(in->outputs(), out.outputs))
     return corrupted;
   return InferMessage(std::move(out));

@@ -37,6 +37,7 @@ struct InferAnswer {
   std::string model_digest;
   std::uint64_t step = 0;
   double seconds = 0;
+  std::uint64_t version = 0;  // of the model under its name
 };
 struct InferDescribe {};
 struct InferDescription {
@@ -44,6 +45,7 @@ struct InferDescription {
   std::vector<TensorForm> inputs, outputs;
   std::string model_digest;
   std::uint64_t step = 0;
+  std::uint64_t version = 0;
 };
 using InferMessage = std::variant<InferRequest, InferAnswer, InferDescribe, InferDescription>;
 

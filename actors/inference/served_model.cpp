@@ -42,14 +42,16 @@ MutableByteView bytes_in(tensor::Buffer& buffer, std::size_t bytes) {
 Result<std::unique_ptr<ServedModel>> ServedModel::load(const Options& options) {
   return model::guarded("the model", [&]() -> Result<std::unique_ptr<ServedModel>> {
     tensor::Buffer weights;
-    auto image = checkpoint::load_weight_image(
-        *options.files, options.path,
-        {.format = options.weights, .room = [&](std::size_t bytes) -> Result<MutableByteView> {
-           auto room = host_room(*options.device, bytes);
-           if (!room) return room.error();
-           weights = *std::move(room);
-           return bytes_in(weights, bytes);
-         }});
+    const Options::Room room = [&](std::size_t bytes) -> Result<MutableByteView> {
+      auto taken = host_room(*options.device, bytes);
+      if (!taken) return taken.error();
+      weights = *std::move(taken);
+      return bytes_in(weights, bytes);
+    };
+    auto image = options.take
+                     ? options.take(room)
+                     : checkpoint::load_weight_image(*options.files, options.path,
+                                                     {.format = options.weights, .room = room});
     if (!image) return image.error();
     auto is = describe(*std::move(image));
     if (!is) return is.error();
@@ -64,8 +66,10 @@ Result<ServedModel::Description> ServedModel::describe(checkpoint::WeightImage i
                  .tokenizer = {},
                  .ends = {},
                  .chat = std::make_shared<ChatForm>(image.text),
-                 .pooling = image.text.pooling};
-  is.facts = {image.digest.text(), image.step, is.model->name(),
+                 .pooling = image.text.pooling,
+                 .content = image.content,
+                 .texts = std::make_shared<const std::string>(checkpoint::joined(*image.texts))};
+  is.facts = {image.content->digest().text(), image.content->step, is.model->name(),
               std::string(to_string(is.layout.format))};
   if (features_of(*is.model) > 0) return is;
   const std::size_t vocabulary = is.model->vocabulary();
@@ -121,19 +125,43 @@ Result<std::unique_ptr<ServedModel>> ServedModel::move(ServedModel& from, const 
   });
 }
 
-Result<tensor::Buffer> ServedModel::read_back() {
+Result<void> ServedModel::download(std::uint64_t first, MutableByteView to) {
   ops::Backend& backend = use_.device().backend();
   tensor::BufferPool pool(backend.memory(), backend.capabilities().memory_bytes);
   auto lane = ops::Lane::open(backend, pool);
   if (!lane) return lane.error();
+  return lane->download(weights_->as<const std::byte>() + first, to);
+}
+
+Result<tensor::Buffer> ServedModel::read_back() {
   auto weights = tensor::BufferPool(tensor::host_memory(), kUnlimited).take(is_.layout.bytes);
   if (!weights) return weights;
   const MutableByteView bytes = bytes_in(*weights, is_.layout.bytes);
-  if (auto read = lane->download(weights_.data(), bytes); !read) return read.error();
-  if (storage::sha256_of(bytes).text() != is_.facts.digest)
+  if (auto read = download(0, bytes); !read) return read.error();
+  checkpoint::ModelContent there;
+  checkpoint::describe_bytes(there, {}, bytes);
+  if (there.image_digest() != is_.content->image_digest())
     return Error{ErrorCode::corrupted, "the memory of " + use_.device().id() +
                                            " does not hold the weights that were loaded to it"};
   return weights;
+}
+
+ModelBytes ServedModel::bytes() const {
+  const std::shared_ptr<const std::string>& texts = is_.texts;
+  ModelBytes bytes{is_.content, {}, {texts, as_bytes(*texts)}};
+  if (use_.device().backend().capabilities().host_accessible)
+    bytes.image = {weights_, {weights_->as<const std::byte>(), is_.layout.bytes}};
+  return bytes;
+}
+
+Result<SharedBytes> ServedModel::image_piece(std::size_t piece) {
+  if (piece >= is_.content->image_pieces())
+    return Error{ErrorCode::invalid_argument,
+                 "the model has " + std::to_string(is_.content->image_pieces()) + " pieces"};
+  Bytes bytes(is_.content->piece_bytes(piece));
+  const auto read = use_.run([&] { return download(is_.content->piece_first(piece), bytes); });
+  return read ? Result<SharedBytes>(SharedBytes::from(std::move(bytes)))
+              : Result<SharedBytes>(read.error());
 }
 
 Result<void> ServedModel::place(tensor::Buffer image, int workers) {
@@ -142,7 +170,7 @@ Result<void> ServedModel::place(tensor::Buffer image, int workers) {
   if (!program) return program.error();
   program_ = std::move(*program);
   if (backend.capabilities().host_accessible) {
-    weights_ = std::move(image);
+    weights_ = std::make_shared<const tensor::Buffer>(std::move(image));
   } else {
     tensor::BufferPool pool(backend.memory(), backend.capabilities().memory_bytes);
     auto lane = ops::Lane::open(backend, pool);
@@ -150,12 +178,12 @@ Result<void> ServedModel::place(tensor::Buffer image, int workers) {
     auto placed = ops::place(*lane, pool,
                              std::span(image.as<const float>(), is_.layout.bytes / sizeof(float)));
     if (!placed) return placed.error().within("weights of the model");
-    weights_ = *std::move(placed);
+    weights_ = std::make_shared<const tensor::Buffer>(*std::move(placed));
   }
   if (is_.layout.format == ops::WeightFormat::fp32)
-    return program_->load({weights_.as<const float>(), is_.model->parameter_count()});
+    return program_->load({weights_->as<const float>(), is_.model->parameter_count()});
   return program_->load_image(is_.layout.format,
-                              {weights_.as<const std::byte>(), is_.layout.bytes});
+                              {weights_->as<const std::byte>(), is_.layout.bytes});
 }
 
 Result<void> ServedModel::probe() {
@@ -198,6 +226,7 @@ void ServedModel::begin(TextOrder order) {
     if (answer) {
       answer->model_digest = facts.digest;
       answer->step = facts.step;
+      answer->version = facts.version;
     }
     done(std::move(answer));
   };

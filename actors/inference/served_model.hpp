@@ -19,10 +19,19 @@
 namespace gpunode::inference {
 
 struct ModelFacts {
-  std::string digest;  // SHA-256 over the weights' bytes, as they are kept
+  std::string digest;  // of its content (actors/checkpoint/model_content.hpp)
   std::uint64_t step = 0;
-  std::string description;  // of the model, by itself
-  std::string weights;      // the format that they are kept in
+  std::string description;    // of the model, by itself
+  std::string weights;        // the format that they are kept in
+  std::uint64_t version = 0;  // under its name, among those of the cluster; 0: not told yet
+};
+
+// What others take of a model to serve it too. Its owner keeps the memory for as long as somebody reads it.
+struct ModelBytes {
+  std::shared_ptr<const checkpoint::ModelContent> content;
+  SharedBytes
+      image;  // empty: it is in the memory of a device, which the model's thread alone reads
+  SharedBytes texts;  // joined
 };
 
 class ServedModel {
@@ -35,6 +44,9 @@ class ServedModel {
     storage::Path path;  // of a stored model (actors/checkpoint), or a folder of quantised weights
     int workers = 1;
     std::optional<ops::WeightFormat> weights = {};  // absent: as the folder has them, else fp32
+    // Stands for the path: where the weights are taken from.
+    using Room = std::function<Result<MutableByteView>(std::size_t bytes)>;
+    std::function<Result<checkpoint::WeightImage>(const Room& room)> take = {};
   };
   // Loads and checks every byte, then answers a probe. Fails with: what load_weight_image() fails with;
   // unsupported (a model of neither texts nor rows), out_of_memory.
@@ -47,7 +59,12 @@ class ServedModel {
   static Result<std::unique_ptr<ServedModel>> move(ServedModel& from, const Options& options);
 
   const ModelFacts& facts() const { return is_.facts; }
+  void set_version(std::uint64_t version) { is_.facts.version = version; }
   const compute::NodeDevice& device() const { return use_.device(); }
+  ModelBytes bytes() const;
+  // One of the image's pieces, wherever that is. Fails with: invalid_argument (there is no such piece),
+  // device_lost.
+  Result<SharedBytes> image_piece(std::size_t piece);
 
   // Continues the prompt, together with the others that are under way; or tells, a line each and at
   // once, the classes of the prompt's rows, of which a line each has the features as a table has them,
@@ -84,12 +101,15 @@ class ServedModel {
     std::vector<model::Token> ends;                         // behind which a text is over
     std::shared_ptr<const ChatForm> chat;
     checkpoint::Pooling pooling = checkpoint::Pooling::mean;
+    std::shared_ptr<const checkpoint::ModelContent> content;
+    std::shared_ptr<const std::string> texts;  // joined
   };
   static Result<Description> describe(checkpoint::WeightImage image);
   // `image`: the weights, in host memory; kept where that is the device's.
   static Result<std::unique_ptr<ServedModel>> set_up(const Options& options, Description is,
                                                      tensor::Buffer image);
   Result<tensor::Buffer> read_back();
+  Result<void> download(std::uint64_t first, MutableByteView to);
   Result<void> place(tensor::Buffer image, int workers);
   Result<void> probe();
   Result<void> open_texts();
@@ -100,8 +120,8 @@ class ServedModel {
 
   compute::DeviceUse use_;
   const Clock* clock_;
-  Description is_;            // shared with what it moved from
-  tensor::Buffer weights_{};  // in the device's memory
+  Description is_;                                 // shared with what it moved from
+  std::shared_ptr<const tensor::Buffer> weights_;  // in the device's memory
   std::unique_ptr<model::Program> program_;
   std::size_t features_ = 0;              // of a row; 0: the model reads texts
   std::unique_ptr<TextEngine> texts_;     // null: the model reads rows, or

@@ -2,164 +2,57 @@
 
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
-#include <caf/exit_reason.hpp>
 #include <caf/stateful_actor.hpp>
 
-#include <map>
 #include <set>
 
 #include "actors/inference/detail/infer_orders.hpp"
-#include "actors/inference/detail/model_actor.hpp"
+#include "actors/inference/detail/serving_state.hpp"
 #include "actors/inference/detail/text_orders.hpp"
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
-#include "runtime/base/log.hpp"
-#include "runtime/snapshot/checkpoint_store.hpp"
 
 namespace gpunode::inference {
 namespace {
 
+using detail::Answer;
+using detail::Loading;
+using detail::Model;
+using detail::Self;
+using detail::State;
+using nlohmann::json;
+
+// So often it is looked whether others serve a newer version of what is a copy here.
+constexpr auto kFollowEvery = std::chrono::milliseconds(500);
+
 struct Found {  // the job that a `serve` means
   std::string name, job, weights;
   std::uint64_t steps = 0;  // its last one; 0: not known
-  std::function<void(std::string)> answer;
+  bool replace = false;
+  Answer answer;
 };
-struct Model {
-  caf::actor actor;
-  std::string job;  // id, whose newest checkpoint it is; empty: of a path
-  std::optional<snapshot::CheckpointKey> key;  // of that
-  std::string path;
-  std::string weights;                    // the format that is asked for; empty: as they are stored
-  compute::NodeDevice* device = nullptr;  // it is loaded to
-  std::uint64_t steps = 0;                // the job's last one; 0: not known
-  // Of an earlier start: an older checkpoint does as well, as somebody counts on an answer.
-  bool taken_up = false;
-  bool ready = false;
-  std::function<void(std::string)> answer;  // of the `serve` or `unserve` that waits for it
-};
-struct State {
-  static inline const char* name = "serving";
-  ServingOptions options;
-  std::map<std::string, Model> models;
-  std::shared_ptr<TextStreams> streams = std::make_shared<TextStreams>();
-  nlohmann::json kept = nlohmann::json::object();  // by name what is served, for the next start
-};
-using Self = caf::stateful_actor<State>;
 
-// Its job's node notices, and looks for what is left. Tells what was done, and logs it.
-Error set_aside(snapshot::CheckpointStore& store, const snapshot::CheckpointKey& key,
-                const Error& why) {
-  auto aside = store.set_aside(key, why.message());
-  const std::string text =
-      "the checkpoint of step " + std::to_string(key.step) + " of job " +
-      key.job.text().substr(0, 8) + " is damaged: " + why.message() + "; " +
-      (aside ? "it is kept in " + aside->path.string() : aside.error().message());
-  log::warning("serving", text);
-  return {ErrorCode::corrupted,
-          text +
-              "; another `gpunode serve` takes the newest one that is left on this node, if "
-              "there is one, and another node may hold it whole (`gpunode checkpoint ls` there)"};
+// One that is not loaded yet is given up.
+void give_up(Self* self, const std::string& name, Model& model) {
+  Loading given_up = std::move(*model.next);
+  model.next.reset();
+  given_up.stop.request_stop();
+  self->state.drained[given_up.actor.address()] = name;
+  self->send<caf::message_priority::high>(given_up.actor, Shutdown{});
+  given_up.answer(error_json({ErrorCode::cancelled, "model " + name + " was withdrawn meanwhile"}));
 }
 
-// The newest durable checkpoint of the job with this id. Those that turn out to be damaged on the
-// way are set aside; `any`: an older one does as well then, else corrupted is the answer.
-Result<snapshot::CheckpointKey> newest_checkpoint(const ServingOptions& options,
-                                                  const std::string& job, bool any) {
-  snapshot::CheckpointStore store(*options.files, options.checkpoints);
-  auto keys = store.list();
-  if (!keys && keys.error().code != ErrorCode::not_found) return keys.error();
-  std::optional<snapshot::CheckpointKey> newest;
-  std::optional<Error> damage;  // of one that is newer
-  for (const snapshot::CheckpointKey& key : keys ? *keys : std::vector<snapshot::CheckpointKey>{}) {
-    if (key.job.text() != job) continue;
-    auto checkpoint = store.open(key);
-    if (checkpoint) {
-      newest = key;
-      damage.reset();
-    } else if (checkpoint.error().code == ErrorCode::corrupted) {
-      damage = set_aside(store, key, checkpoint.error());
-    }
-  }
-  if (damage && !any) return *damage;
-  if (!newest)
-    return Error{ErrorCode::not_found,
-                 "no durable checkpoint of it is on this node; `gpunode "
-                 "checkpoint ls` lists them on the nodes that have one"};
-  return *newest;
-}
-
-Result<void> choose_newest(const ServingOptions& options, Model& model) {
-  auto found = newest_checkpoint(options, model.job, model.taken_up);
-  if (!found) return found.error().within("job " + model.job.substr(0, 8));
-  model.key = *found;
-  model.path =
-      snapshot::CheckpointStore(*options.files, options.checkpoints).path_of(*found).string();
-  return {};
-}
-
-void load(Self* self, const std::string& name, const Model& model) {
-  const ServingOptions& options = self->state.options;
-  ServedModel::Options is{.device = model.device,
-                          .user = "model " + name,
-                          .files = options.files,
-                          .clock = options.clock,
-                          .path = model.path};
-  if (const auto format = ops::weight_format_of(model.weights)) is.weights = *format;
-  self->send(model.actor, Load{std::move(is), options.choose_device});
-}
-
-// What is served, or was and could not be taken up, for the next start of the node.
-void remember(Self* self) {
-  const ServingOptions& options = self->state.options;
-  if (options.remembered.empty()) return;
-  const std::string text = self->state.kept.dump(2) + '\n';
-  if (auto done = options.files->write_atomic(options.remembered, {as_bytes(text)}); !done)
-    log::warning("serving",
-                 "what is served is forgotten with a restart: " + done.error().message());
-}
-
-// Answers when the model is ready, or cannot be.
-void begin(Self* self, const std::string& name, Model chosen,
-           std::function<void(std::string)> answer) {
-  State& state = self->state;
-  if (chosen.path.empty())
-    if (auto found = choose_newest(state.options, chosen); !found)
-      return answer(error_json(found.error()));
-  auto device = state.options.choose_device();
-  if (!device) return answer(error_json(device.error()));
-  Model& model = state.models[name] = std::move(chosen);
-  model.device = *device;
-  model.answer = std::move(answer);
-  model.actor = spawn_model(self->system(),
-                            {caf::actor(self), name, state.options.metrics, state.options.pulses});
-  self->monitor(model.actor);
-  load(self, name, model);
-}
-
-// As before the node was started again.
-void take_up(Self* self) {
-  const ServingOptions& options = self->state.options;
-  if (options.remembered.empty()) return;
-  constexpr std::uint64_t kMostBytes = 1 << 20;
-  auto bytes = options.files->read(options.remembered, kMostBytes);
-  if (!bytes) return;  // nothing was served
-  const nlohmann::json kept = self->state.kept = arguments_of(std::string(as_text(*bytes)));
-  for (const auto& [name, from] : kept.items()) {
-    Model model;
-    model.job = field<std::string>(from, "job", "");
-    model.path = field<std::string>(from, "path", "");
-    model.weights = field<std::string>(from, "weights", "");
-    model.taken_up = true;
-    begin(self, name, std::move(model), [name = name](const std::string& answer) {
-      const nlohmann::json told = arguments_of(answer);
-      if (field<bool>(told, "ok", false)) return;
-      const auto why = field<nlohmann::json>(told, "error", nlohmann::json::object());
-      log::warning("serving", "model " + name + " is not served any more: " +
-                                  field<std::string>(why, "detail", "no reason is known") +
-                                  "; the next start tries again, `gpunode unserve " + name +
-                                  "` forgets it");
-    });
-  }
+Error not_served(Self* self, const std::string& name) {
+  std::string others;
+  const auto cluster = self->state.options.cluster->read();
+  for (const OfferedVersion& offer : offered_versions(*cluster, name))
+    for (const NodeId& holder : offer.holders)
+      if (holder != cluster->self)
+        others += (others.empty() ? "" : ", ") + cluster->name_of(holder);
+  return {ErrorCode::not_found,
+          "this node serves no model named '" + name + "'" +
+              (others.empty() ? "; `gpunode models` lists what is served"
+                              : "; it is served by " + others + ": say it there")};
 }
 
 // Answers when its memory is free.
@@ -167,65 +60,72 @@ void unserve(Self* self, const Command& command) {
   State& state = self->state;
   const auto name = field<std::string>(arguments_of(command.arguments), "model", "");
   const auto found = state.models.find(name);
+  const bool is_here = found != state.models.end() && (found->second.now || found->second.next);
   // One that could not be served since the node was started.
-  if (found == state.models.end() && state.kept.erase(name) > 0) {
+  if (!is_here && state.kept.erase(name) > 0) {
     remember(self);
     return command.answer(ok_json({{"model", name}}));
   }
-  if (found == state.models.end() || !found->second.ready) {
-    std::string others;
-    const auto cluster = state.options.cluster->read();
-    for (const DirectoryEntry& entry : cluster->entries)
-      if (entry.key == "service/" + call_name(name) && entry.owner != cluster->self)
-        others += (others.empty() ? "" : ", ") + cluster->name_of(entry.owner);
-    return command.answer(
-        error_json({ErrorCode::not_found,
-                    "this node serves no model named '" + name + "'" +
-                        (others.empty() ? "; `gpunode models` lists what is served"
-                                        : "; it is served by " + others + ": say it there")}));
-  }
+  if (!is_here) return command.answer(error_json(not_served(self, name)));
   Model& model = found->second;
-  model.ready = false;
-  model.answer = command.answer;
+  model.unserved = command.answer;
   state.kept.erase(name);
   remember(self);
-  self->send(state.options.calls, Publish{call_name(name), nullptr, true});
-  self->send<caf::message_priority::high>(model.actor, Shutdown{});
+  if (model.next) give_up(self, name, model);
+  if (model.now) withdraw(self, name);
 }
 
-// Under this name, what `chosen` says: from the path, or from the newest checkpoint of the job.
-void serve_as(Self* self, const std::string& name, Model chosen,
-              const std::function<void(std::string)>& answer) {
-  if (name.empty())
-    return answer(error_json({ErrorCode::invalid_argument, "a model needs a name"}));
-  // It stands in tables, in commands and in keys of the directory.
-  if (std::ranges::any_of(name, [](unsigned char letter) {
-        return letter <= ' ' || letter == 0x7f || letter == '/';
-      }))
-    return answer(error_json({ErrorCode::invalid_argument,
-                              "a model's name has no spaces, slashes or control characters: "
-                              "--name takes letters, digits, '-', '_', '.' and their like"}));
-  if (self->state.models.contains(name))
+// Under this name, what is meant: beside what answers under it, if that is to be replaced.
+void serve_as(Self* self, const std::string& name, Loading loading, bool replace) {
+  const Answer answer = loading.answer;
+  if (auto good = check_model_name(name); !good) return answer(error_json(good.error()));
+  const auto here = self->state.models.find(name);
+  const bool is_here = here != self->state.models.end();
+  if (is_here && (here->second.next || here->second.unserved))
     return answer(
-        error_json({ErrorCode::already_exists, "this node serves a model named '" + name +
-                                                   "' already: `gpunode unserve " + name +
-                                                   "` first, or --name gives this one another"}));
-  if (!chosen.weights.empty())
-    if (const auto format = ops::weight_format_of(chosen.weights); !format)
+        error_json({ErrorCode::wrong_state,
+                    "model " + name + " is being " + (here->second.next ? "loaded" : "withdrawn") +
+                        " right now: wait for that, or `gpunode unserve " + name + "`"}));
+  if (is_here && !replace)
+    return answer(
+        error_json({ErrorCode::already_exists,
+                    "this node serves a model named '" + name +
+                        "' already: --replace puts this one in its place while calls go on, "
+                        "`gpunode unserve " +
+                        name + "` withdraws it, and --name gives this one another name"}));
+  if (!loading.source.weights.empty())
+    if (const auto format = ops::weight_format_of(loading.source.weights); !format)
       return answer(error_json(format.error()));
-  begin(self, name, std::move(chosen), answer);
+  begin(self, name, std::move(loading));
 }
 
-void serve(Self* self, const Command& command) {
-  const nlohmann::json arguments = arguments_of(command.arguments);
-  const auto path = field<std::string>(arguments, "path", "");
-  const auto name = field<std::string>(arguments, "name", "");
-  Model chosen;
-  chosen.path = path;
-  chosen.weights = field<std::string>(arguments, "weights", "");
-  if (!path.empty()) return serve_as(self, name, std::move(chosen), command.answer);
+// What the one that is served has replaced, once more.
+void roll_back(Self* self, const std::string& name, const Answer& answer) {
+  const auto kept = self->state.kept.find(name);
+  if (kept == self->state.kept.end()) return answer(error_json(not_served(self, name)));
+  const json before = kept->value("before", json());
+  if (!before.is_object())
+    return answer(
+        error_json({ErrorCode::not_found, "model " + name +
+                                              " has replaced none on this node: there is nothing "
+                                              "to go back to"}));
+  Loading loading{.source = source_in(before),
+                  .digest = version_in(before).digest,
+                  .anew = true,
+                  .answer = answer};
+  // It is this one, whatever others serve, and whichever checkpoint is the newest by now.
+  loading.source.pinned = 0;
+  if (!loading.source.copy) loading.source.path = field<std::string>(before, "at", "");
+  loading.source.job.clear();
+  serve_as(self, name, std::move(loading), true);
+}
+
+void serve_job(Self* self, const Command& command, const json& arguments) {
   // Which job is meant the board knows.
-  const auto on_found = [self, me = caf::actor(self), name, weights = chosen.weights,
+  const auto on_found = [self, me = caf::actor(self),
+                         name = field<std::string>(arguments, "name", ""),
+                         weights = field<std::string>(arguments, "weights", ""),
+                         replace = field<bool>(arguments, "replace", false),
                          answer = command.answer](const std::string& text) {
     auto found = parsed_answer(text);
     if (!found) return answer(error_json(found.error()));
@@ -236,69 +136,26 @@ void serve(Self* self, const Command& command) {
                                        "`gpunode jobs` tells what it waits for"}));
     caf::anon_send(me, Found{name.empty() ? field<std::string>(*found, "name", "") : name,
                              field<std::string>(*found, "job", ""), weights,
-                             field<std::uint64_t>(*found, "steps", 0), answer});
+                             field<std::uint64_t>(*found, "steps", 0), replace, answer});
   };
-  self->send(
-      self->state.options.job_board,
-      Command{"job.find", nlohmann::json{{"job", field<std::string>(arguments, "job", "")}}.dump(),
-              on_found});
+  self->send(self->state.options.job_board,
+             Command{"job.find", json{{"job", field<std::string>(arguments, "job", "")}}.dump(),
+                     on_found});
 }
 
-// Live nodes that serve other weights under the name.
-std::vector<std::string> others_that_differ(const ClusterSnapshot& cluster,
-                                            const std::string& model, const std::string& digest) {
-  std::vector<std::string> names;
-  for (const DirectoryEntry& entry : cluster.entries) {
-    if (entry.key != call_name(model) || entry.owner == cluster.self || !cluster.alive(entry.owner))
-      continue;
-    const auto other =
-        field<std::string>(arguments_of(std::string(as_text(entry.value))), "digest", digest);
-    if (other != digest) names.push_back(cluster.name_of(entry.owner));
-  }
-  return names;
-}
-
-void on_loaded(Self* self, const Loaded& loaded) {
-  State& state = self->state;
-  auto it = state.models.find(loaded.name);
-  if (it == state.models.end()) return;
-  Model& model = it->second;
-  std::optional<Error> damage;
-  if (!loaded.facts && model.key && loaded.facts.error().code == ErrorCode::corrupted) {
-    snapshot::CheckpointStore store(*state.options.files, state.options.checkpoints);
-    damage = set_aside(store, *model.key, loaded.facts.error());
-    // A disk that cannot set anything aside gives the same one again.
-    if (model.taken_up && !store.open(*model.key) && choose_newest(state.options, model))
-      return load(self, loaded.name, model);
-  }
-  auto answer = std::move(model.answer);
-  if (!loaded.facts) {
-    self->send(model.actor, Shutdown{});
-    state.models.erase(it);
-    return answer(error_json(damage ? *damage : loaded.facts.error()));
-  }
-  const ModelFacts& facts = *loaded.facts;
-  model.ready = true;
-  state.kept[loaded.name] = {{"job", model.job},
-                             {"path", model.job.empty() ? model.path : ""},
-                             {"weights", model.weights}};
-  remember(self);
-  self->send(state.options.calls,
-             Publish{call_name(loaded.name), answer_by(model.actor, state.options), true});
-  log::info("serving", "model " + loaded.name + " is ready (" + facts.description + ")");
-  nlohmann::json told = {{"digest", facts.digest}, {"weights", facts.weights}};
-  if (facts.step > 0) told["step"] = facts.step;  // a file does not say of which it is
-  if (!model.job.empty()) told["job"] = model.job;
-  self->send(state.options.directory_writer,
-             SetEntry{call_name(loaded.name), to_bytes(as_bytes(told.dump()))});
-  if (model.steps > 0) told["steps"] = model.steps;
-  if (auto others = others_that_differ(*state.options.cluster->read(), loaded.name, facts.digest);
-      !others.empty())
-    told["differs_from"] = std::move(others);
-  told["model"] = loaded.name;
-  told["path"] = model.path;
-  told["description"] = facts.description;
-  answer(ok_json(std::move(told)));
+void serve(Self* self, const Command& command) {
+  const json arguments = arguments_of(command.arguments);
+  const auto name = field<std::string>(arguments, "name", "");
+  if (field<bool>(arguments, "rollback", false)) return roll_back(self, name, command.answer);
+  Loading loading{.source = {.path = field<std::string>(arguments, "path", ""),
+                             .job = {},
+                             .weights = field<std::string>(arguments, "weights", ""),
+                             .copy = field<bool>(arguments, "copy", false),
+                             .pinned = field<std::uint64_t>(arguments, "version", 0)},
+                  .answer = command.answer};
+  if (loading.source.path.empty() && !loading.source.copy)
+    return serve_job(self, command, arguments);
+  serve_as(self, name, std::move(loading), field<bool>(arguments, "replace", false));
 }
 
 // What the node tells of a model that it serves: the step and digest of its weights, and the job
@@ -312,6 +169,7 @@ nlohmann::json facts_in(const ClusterSnapshot& cluster, const NodeId& node,
     if (told.contains("step")) facts["step"] = field<std::uint64_t>(told, "step", 0);
     facts["digest"] = field<std::string>(told, "digest", "");
     facts["weights"] = field<std::string>(told, "weights", "");
+    facts["version"] = field<std::uint64_t>(told, "version", 0);
     if (const auto job = field<std::string>(told, "job", ""); !job.empty()) facts["job"] = job;
   }
   return facts;
@@ -325,9 +183,10 @@ void list_models(Self* self, const Command& command) {
   for (const DirectoryEntry& entry : cluster->entries)
     if (entry.key.starts_with(kServiceOfModel)) {
       const std::string name = entry.key.substr(kServiceOfModel.size());
+      if (name.find('@') != std::string::npos) continue;  // one version of it
       const auto own = self->state.models.find(name);  // known here before the directory shows it
       const bool withdrawn =
-          entry.owner == cluster->self && (own == self->state.models.end() || !own->second.ready);
+          entry.owner == cluster->self && (own == self->state.models.end() || !own->second.now);
       if (withdrawn) continue;
       nlohmann::json line = facts_in(*cluster, entry.owner, name);
       line["model"] = name;
@@ -337,35 +196,16 @@ void list_models(Self* self, const Command& command) {
   command.answer(ok_json({{"models", list}}));
 }
 
-// A model whose thread ended is withdrawn, so that calls go to other replicas.
-void on_down(Self* self, const caf::down_msg& down) {
-  auto& models = self->state.models;
-  for (auto it = models.begin(); it != models.end(); ++it) {
-    if (it->second.actor.address() != down.source) continue;
-    const bool asked_for =
-        it->second.answer && !it->second.ready && down.reason == caf::exit_reason::normal;
-    if (asked_for) {
-      log::info("serving", "model " + it->first + " is not served any more");
-      it->second.answer(ok_json({{"model", it->first}}));
-      models.erase(it);
-      return;
-    }
-    std::string reason = "model " + it->first + " ended: " + to_string(down.reason);
-    log::error("serving", reason);
-    self->send(self->state.options.calls, Publish{call_name(it->first), nullptr, true});
-    if (it->second.answer) it->second.answer(error_json({ErrorCode::internal, reason}));
-    models.erase(it);
-    return;
-  }
-}
-
 caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
   self->state.options = std::move(*options);
   expect_known_messages(self);
-  self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
+  self->set_down_handler([self](const caf::down_msg& down) { detail::on_down(self, down); });
+  self->send(self->state.options.calls,
+             Publish{kCopyCall, CopyShelf::answers(self->state.shelf), false});
   self->send(self->state.options.calls,
              Publish{kPieceCall, answer_pieces(self->state.streams), false});
   take_up(self);
+  self->delayed_send(self, kFollowEvery, Tick{});
   return {
       [self](const Command& command) {
         if (command.name == "serve") return serve(self, command);
@@ -378,18 +218,34 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
         order_text(self->state.options, self->state.streams, order);
       },
       [self](const InferOrder& order) { order_infer(self->state.options, order); },
-      [self](const Loaded& loaded) { on_loaded(self, loaded); },
+      [self](const Loaded& loaded) { detail::on_loaded(self, loaded); },
       [self](const Found& found) {
-        Model chosen;
-        chosen.job = found.job;
-        chosen.weights = found.weights;
-        chosen.steps = found.steps;
-        serve_as(self, found.name, std::move(chosen), found.answer);
+        serve_as(self, found.name,
+                 {.source = {.path = {}, .job = found.job, .weights = found.weights},
+                  .steps = found.steps,
+                  .answer = found.answer},
+                 found.replace);
+      },
+      [self](const MovedBytes& moved) {
+        for (const auto& [name, model] : self->state.models)
+          if (model.now && model.now->actor == moved.model)
+            self->state.shelf->put(moved.digest, moved.bytes, moved.model);
+      },
+      [self](const Tick&) {
+        self->delayed_send(self, kFollowEvery, Tick{});
+        follow(self);
       },
       [self](const Shutdown& shutdown) {
         // Ahead of the requests that wait: those are answered by their end.
-        for (auto& [name, model] : self->state.models)
-          self->send<caf::message_priority::high>(model.actor, shutdown);
+        for (auto& [name, model] : self->state.models) {
+          if (model.now) self->send<caf::message_priority::high>(model.now->actor, shutdown);
+          if (!model.next) continue;
+          model.next->stop.request_stop();
+          self->send<caf::message_priority::high>(model.next->actor, shutdown);
+        }
+        for (const auto& [actor, name] : self->state.drained)
+          if (const auto drained = caf::actor_cast<caf::actor>(actor))
+            self->send<caf::message_priority::high>(drained, shutdown);
         self->quit();
       },
   };
@@ -400,7 +256,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
 std::vector<std::string> served_models(const ClusterSnapshot& cluster) {
   std::set<std::string> names;
   for (const DirectoryEntry& entry : cluster.entries)
-    if (entry.key.starts_with(kServiceOfModel) &&
+    if (entry.key.starts_with(kServiceOfModel) && entry.key.find('@') == std::string::npos &&
         (entry.owner == cluster.self || cluster.alive(entry.owner)))
       names.insert(entry.key.substr(kServiceOfModel.size()));
   return {names.begin(), names.end()};

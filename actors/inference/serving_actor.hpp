@@ -1,7 +1,9 @@
 // The models of one node: loads what `serve` names, publishes it so that every node can call
 // "model/<name>", and passes `generate` to a live replica, wherever that is. Each model has
 // a thread of its own (a detached actor), so that a long text never holds up the node. A model whose
-// device is drained moves to another one between two texts; where it cannot, it stays.
+// device is drained moves to another one between two texts; where it cannot, it stays. A new version is
+// loaded and probed beside the one that answers, and then takes its place; a copy of what other nodes serve
+// is taken from all of them at once and follows them to newer versions.
 #pragma once
 
 #include <caf/actor.hpp>
@@ -31,6 +33,7 @@ struct ServingOptions {
   caf::actor directory_writer;  // SetEntry
   telemetry::Registry* metrics = nullptr;
   storage::Path remembered = {};  // a file with what is served, also after a restart; empty: none
+  storage::Path copies = {};      // a folder of models that were taken from other nodes, by digest
   std::shared_ptr<ModelPulses> pulses = std::make_shared<ModelPulses>();
 };
 

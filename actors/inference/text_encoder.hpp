@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/checkpoint/stored_model.hpp"
+#include "actors/checkpoint/text_form.hpp"
 #include "kernels/model/encoder.hpp"
 #include "runtime/tokenizer/tokenizer.hpp"
 

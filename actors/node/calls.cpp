@@ -53,7 +53,7 @@ Result<void> check_published_name(const std::string& name) {
     return {ErrorCode::invalid_argument, "a published name has at most " +
                                              std::to_string(kMaxNameBytes) + " bytes; this has " +
                                              std::to_string(name.size())};
-  for (const std::string own : {"job.", "queue.", "generate.", "node.", "model/"})
+  for (const std::string own : {"job.", "queue.", "generate.", "node.", "model/", "model."})
     if (name.starts_with(own))
       return {ErrorCode::invalid_argument, "names that begin with '" + own +
                                                "' are gpunode's own: publish '" + name +

@@ -38,6 +38,8 @@ constexpr std::array kNeeded{
     NeededRights{Asked::call, "job.remove", kSubmit | kOperate, Load::work},
     // By who was asked for a text: a piece of it.
     NeededRights{Asked::call, "generate.piece", kServe, Load::service},
+    // By who is to serve a model too: its weights.
+    NeededRights{Asked::call, "model.copy", kServe, Load::service},
     NeededRights{Asked::call, "queue.keep", kSubmit, Load::work},
     NeededRights{Asked::call, "queue.promise", kSubmit | kCompute, Load::question},
     NeededRights{Asked::call, "queue.accept", kSubmit | kCompute, Load::question},
@@ -77,7 +79,7 @@ constexpr std::array kNeeded{
     NeededRights{Asked::command, "generate", kCall},
 };
 
-constexpr std::array<std::string_view, 3> kReserved{"job.", "queue.", "generate."};
+constexpr std::array<std::string_view, 4> kReserved{"job.", "queue.", "generate.", "model."};
 
 // Whether only the runtime itself publishes it.
 bool is_reserved(std::string_view name) {

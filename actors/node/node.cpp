@@ -227,7 +227,7 @@ void RunningNode::spawn_children() {
                },
                parts_.files, parts_.clock, &cluster_state_, environment_->checkpoint_root(),
                children_.calls, children_.job_board, children_.cluster, &metrics_,
-               entry.state.path() / "served.json", model_pulses_});
+               entry.state.path() / "served.json", entry.state.path() / "models", model_pulses_});
   auto spawn_health = [this, &system, &entry] {
     return health::spawn_health(
         system, {std::make_shared<probe::ProcHostProbe>(entry.state.path()),

@@ -124,7 +124,7 @@ class Node {
   enum class Run { on_handler_thread, at_once };
   // What this node answers to every node that calls the name. An empty function withdraws the name;
   // calls that run are not waited for. Fails with invalid_argument: a name that is empty, longer
-  // than 248 bytes, or begins as gpunode's own do ("job.", "queue.", "generate.", "node.", "model/");
+  // than 248 bytes, or begins as gpunode's own do ("job.", "queue.", "generate.", "node.", "model/", "model.");
   // permission_denied: this node lacks the role serve, which its token has to give;
   // resource_exhausted: some 500 names are published; cancelled: the node has stopped.
   using Handler = std::function<Result<std::string>(std::string_view request)>;

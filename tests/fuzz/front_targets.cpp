@@ -1,4 +1,5 @@
 // What clients send over HTTP: requests as bytes, however they are cut, and the bodies of KServe's protocol.
+#include "actors/inference/copy_codec.hpp"
 #include "actors/inference/infer_codec.hpp"
 #include "actors/inference/kserve.hpp"
 #include "runtime/http/request_reader.hpp"
@@ -42,6 +43,19 @@ void run_infer(ByteView input) {
     if (const auto* request = std::get_if<InferRequest>(&*message))
       for (const InferTensor& tensor : request->inputs)
         GPUNODE_CHECK(is_whole(tensor), "a tensor has not what its shape says");
+}
+
+void run_model_copy(ByteView input) {
+  using namespace inference;
+  round_trip(input, decode_copy, [](const CopyMessage& one) { return encode_copy(one); });
+  const auto message = decode_copy(input);
+  const auto* content = message ? std::get_if<checkpoint::ModelContent>(&*message) : nullptr;
+  if (!content) return;
+  std::uint64_t bytes = 0;
+  for (std::size_t piece = 0; piece < content->pieces.size(); ++piece)
+    bytes += content->piece_bytes(piece);
+  GPUNODE_CHECK(bytes == content->image_bytes + content->text_bytes(),
+                "the pieces are not what there is");
 }
 
 // The first two bytes say how long the JSON is.
@@ -105,6 +119,13 @@ std::vector<Target> front_targets() {
                  encode_infer(InferAnswer{{rows}, "digest", 1, 0.5}),
                  encode_infer(InferDescription{
                      "rows", {{"features", TensorKind::fp32, {-1, 2}}}, {}, "digest", 1})};
+           }},
+          {"model_copy", run_model_copy,
+           [] {
+             checkpoint::ModelContent content{.kind = "gpt", .settings = {{"layers", "2"}}};
+             checkpoint::describe_bytes(content, {{"config.json", "{}"}}, Bytes(9));
+             return std::vector<Bytes>{encode_copy(content), encode_copy(CopyAsk{{}, 3}),
+                                       encode_copy(CopyAsk{})};
            }},
           {"kserve", run_kserve, kserve_bodies, std::size_t{1} << 20, 200}};
 }

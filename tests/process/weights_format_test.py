@@ -2,57 +2,15 @@
 and all memory given back, whether loading went well or not.
 usage: weights_format_test.py GPUNODE GPUNODE_FAULTY [unittest arguments]
 """
-import json
 import os
-import random
 import signal
-import struct
 
 import cluster
+from models import write_model
 
-LAYERS, CHANNELS, CONTEXT = 4, 256, 64
 FORMATS = ("fp32", "bf16", "int8", "int4")
 LOADS = 100  # good ones, and as many that fail
 GROWTH_KB = 8 * 1024  # less than one model takes, of a node that has loaded hundreds
-
-
-def parameters():
-    """Names and shapes, as they stand in a file of ours."""
-    c = CHANNELS
-    yield "token_table", [256, c]
-    yield "position_table", [CONTEXT, c]
-    for layer in range(LAYERS):
-        at = f"blocks.{layer}."
-        for norm in ("norm1", "norm2"):
-            yield at + norm + ".weight", [c]
-            yield at + norm + ".bias", [c]
-        for name, rows, columns in (("attention", 3 * c, c), ("projection", c, c),
-                                    ("expand", 4 * c, c), ("reduce", c, 4 * c)):
-            yield at + name + ".weight", [rows, columns]
-            yield at + name + ".bias", [rows]
-    yield "norm.weight", [c]
-    yield "norm.bias", [c]
-
-
-def write_model(path, seed=1):
-    """A GPT over bytes with weights drawn at random, as safetensors."""
-    draw = random.Random(seed)
-    numbers = struct.pack("<65536f", *(draw.gauss(0, 0.1) for _ in range(65536)))
-    header, at = {"__metadata__": {"format": "gpunode", "model": "gpt", "model.layers": str(LAYERS),
-                                   "model.heads": "4", "model.channels": str(CHANNELS),
-                                   "model.context": str(CONTEXT), "model.vocabulary": "256",
-                                   "model.expansion": "4"}}, 0
-    data = []
-    for name, shape in parameters():
-        count = 4 * shape[0] * (shape[1] if len(shape) == 2 else 1)
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + count]}
-        offset = 4 * draw.randrange(65536)
-        data.append((numbers[offset:] + numbers * (count // len(numbers) + 1))[:count])
-        at += count
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as out:
-        out.write(struct.pack("<Q", len(text)) + text + b"".join(data))
 
 
 class WeightFormats(cluster.ProcessTest):

@@ -12,9 +12,10 @@ step           | whole    | it is known | of the checkpoint
 steps          | whole    | it is a job's | that job's last one
 job            | text     | it is a job's | that job's id
 description    | text     | | kind and size
-digest         | text     | | of the weights, as they are kept
+version        | whole    | | its number under that name
+digest         | text     | | of all that it is made of: weights as they are kept, tokenizer and the like
 weights        | text     | | the format that they are kept in: fp32, bf16, int8, int4
-differs_from   | texts    | there are any | live nodes that serve other weights under that name
+differs_from   | texts    | there are any | live nodes that serve another version under that name
 
 = unserve
 model          | text     | | what was withdrawn
@@ -24,7 +25,8 @@ models         | list     | | what is served in the cluster, a line for each nod
 models[].model | text     | | what it is called
 models[].node  | text     | | who serves it
 models[].step  | whole    | it is known | of the checkpoint
-models[].digest | text    | it is known | of the weights
+models[].version | whole   | it is known | its number under that name
+models[].digest | text    | it is known | of all that it is made of
 models[].weights | text   | it is known | the format that they are kept in: fp32, bf16, int8, int4
 models[].job   | text     | it is a job's | that job's id
 
@@ -42,7 +44,8 @@ text           | text     | | what it generated, or a line a row
 tokens         | whole    | | how many
 prompt_tokens  | whole    | | that were read before it
 finish         | text     | | what ended it
-digest         | text     | | of the weights
+version        | whole    | | of the model under its name
+digest         | text     | | of all that it is made of
 step           | whole    | | of the checkpoint
 seconds        | number s | | how long it took
 
@@ -100,7 +103,7 @@ parameters     | whole         | | how many numbers it learned
 path           | text        | | the folder that was written
 bytes          | whole bytes | | of packed.safetensors
 sha256         | text        | | of that file
-digest         | text        | | of the weights, as a node that serves them tells it
+digest         | text        | | of all that the model is made of, as a node that serves it tells it
 kind           | text        | | as in [model] of a job file
 name           | text        | | kind and size in words
 weights        | text        | | the format

@@ -378,9 +378,23 @@ std::vector<Command> make_commands() {
        run_job_stop},
       {"serve",
        "serve the model of a checkpoint from this node",
-       "Any node of the cluster can then generate with it; after a restart it is served again.",
-       {{"JOB|PATH", "a job with a durable checkpoint on this node, or a path"}},
+       "Any node of the cluster can then generate with it; after a restart it is served again. "
+       "What "
+       "is served gets a version, the next number where its content is another one under that "
+       "name; "
+       "--model NAME@NUMBER asks for one version alone. --replace loads and probes it beside the "
+       "one "
+       "that answers, which then answers what it was asked and goes. --copy takes what other nodes "
+       "serve from all of them at once, and follows them to newer versions, or stays with "
+       "--version.",
+       {{"JOB|PATH",
+         "a job with a durable checkpoint on this node, or a path; with --copy or --rollback a "
+         "model"}},
        {{"--name", "NAME", "what the model is called (default: the job's name)"},
+        {"--replace", "", "in place of the one that this node serves under the name"},
+        {"--copy", "", "as the other nodes serve it"},
+        {"--version", "NUMBER", "with --copy: that one for good, not the newest"},
+        {"--rollback", "", "what was replaced last on this node, as the newest version"},
         {"--weights", "FORMAT",
          "keep them in memory as fp32, bf16, int8 or int4 (default: as they are stored quantised, "
          "else "

@@ -87,13 +87,13 @@ int run_quantize(const Invocation& invocation) {
                         ByteView is) { distance.add(was, place, is); },
        .load = {.context = static_cast<std::int64_t>(*context)}});
   if (!image) return fail(invocation, image.error());
-  const auto written = checkpoint::save_weight_image(files, *image, bytes, source, *folder);
+  const auto written = checkpoint::save_weight_image(files, *image, bytes, *folder);
   if (!written) return fail(invocation, written.error());
   const auto parameters = static_cast<double>(image->model->parameter_count());
   const json answer = {{"path", folder->string()},
                        {"bytes", written->size_bytes},
                        {"sha256", written->sha256.text()},
-                       {"digest", image->digest.text()},
+                       {"digest", image->content->digest().text()},
                        {"kind", image->model->kind()},
                        {"name", image->model->name()},
                        {"weights", to_string(*format)},

@@ -14,6 +14,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::uint64_t kLargestVersion = std::uint64_t{1} << 48;
+
 // What a model at this path is called: the job of a checkpoint, else the file's name.
 std::string name_at(const std::filesystem::path& path) {
   storage::PosixFileSystem files;
@@ -31,6 +33,23 @@ std::string steps_that_lack(const json& answer) {
   return " of " + std::to_string(steps) + " (this node has no newer checkpoint of it)";
 }
 
+std::string served_text(const json& answer) {
+  const std::string shown = word(answer, "model");
+  const std::string others = joined(list(answer, "differs_from"), " and ");
+  const std::string job = field<std::string>(answer, "job", "");
+  return "model " + shown + " is served, version " + number(answer, "version") +
+         (job.empty() ? "" : ", of job " + job.substr(0, 8)) +
+         (answer.contains("step") ? " after step " + number(answer, "step") : "") +
+         steps_that_lack(answer) + "; any node of the cluster can `gpunode generate --model " +
+         shown + "`\n" +
+         (others.empty() ? ""
+                         : "  " + others +
+                               " serves another version of it, and requests go to one or the "
+                               "other: --model " +
+                               shown + "@" + number(answer, "version") +
+                               " asks for this one alone, --name gives it another name\n");
+}
+
 }  // namespace
 
 int run_serve(const Invocation& invocation) {
@@ -43,6 +62,34 @@ int run_serve(const Invocation& invocation) {
       return fail(invocation, format.error(), kUsage);
     arguments["weights"] = weights;
   }
+  const auto version = invocation.arguments.whole("--version", 0, 1, kLargestVersion);
+  if (!version) return fail(invocation, version.error(), kUsage);
+  const bool copy = invocation.arguments.has("--copy");
+  const bool rollback = invocation.arguments.has("--rollback");
+  if (*version > 0 && !copy)
+    return fail(invocation,
+                {ErrorCode::invalid_argument,
+                 "--version goes with --copy: a version is taken from "
+                 "those who serve it"},
+                kUsage);
+  if (copy && rollback)
+    return fail(invocation,
+                {ErrorCode::invalid_argument, "--copy and --rollback say different things"},
+                kUsage);
+  if (copy || rollback) {
+    if (!name.empty() && name != what)
+      return fail(invocation,
+                  {ErrorCode::invalid_argument, "a copy has its model's name: leave --name out"},
+                  kUsage);
+    arguments["name"] = what;
+    if (copy) arguments["copy"] = true;
+    if (rollback) arguments["rollback"] = true;
+    if (*version > 0) arguments["version"] = *version;
+    if (invocation.arguments.has("--replace")) arguments["replace"] = true;
+    return tell(invocation, ask_node(invocation, "serve", arguments, std::chrono::hours(24)),
+                served_text);
+  }
+  if (invocation.arguments.has("--replace")) arguments["replace"] = true;
   std::error_code unreadable;
   bool is_path = what.find('/') != std::string::npos || std::filesystem::exists(what, unreadable);
   if (is_path) {
@@ -63,19 +110,7 @@ int run_serve(const Invocation& invocation) {
   if (!answer && !is_path && answer.error->code == ErrorCode::not_found &&
       std::filesystem::path(what).has_extension())
     answer.error->detail += "; nor is there a file of that name in this folder";
-  return tell(invocation, answer, [](const json& answer) {
-    const std::string shown = word(answer, "model");
-    const std::string others = joined(list(answer, "differs_from"), " and ");
-    const std::string job = field<std::string>(answer, "job", "");
-    return "model " + shown + " is served" + (job.empty() ? "" : ", of job " + job.substr(0, 8)) +
-           (answer.contains("step") ? " after step " + number(answer, "step") : "") +
-           steps_that_lack(answer) + "; any node of the cluster can `gpunode generate --model " +
-           shown + "`\n" +
-           (others.empty() ? ""
-                           : "  " + others +
-                                 " has other weights under that name, and requests go to one or "
-                                 "the other: --name tells them apart\n");
-  });
+  return tell(invocation, answer, served_text);
 }
 
 int run_unserve(const Invocation& invocation) {
@@ -88,9 +123,10 @@ int run_unserve(const Invocation& invocation) {
 
 std::string models_text(const json& answer) {
   std::vector<std::vector<std::string>> rows = {
-      {"MODEL", "NODE", "JOB", "STEP", "WEIGHTS", "DIGEST"}};
+      {"MODEL", "VERSION", "NODE", "JOB", "STEP", "WEIGHTS", "DIGEST"}};
   for (const json& model : list(answer, "models"))
-    rows.push_back({word(model, "model"), word(model, "node"),
+    rows.push_back({word(model, "model"),
+                    model.contains("version") ? number(model, "version") : "-", word(model, "node"),
                     field<std::string>(model, "job", "-").substr(0, 8),
                     model.contains("step") ? number(model, "step") : "-",
                     field<std::string>(model, "weights", "-"),

@@ -226,9 +226,9 @@ Result<OpenedModel> open_hub_folder(const storage::FileSystem& files, const Path
   if (is_timm) return open_by_shapes(folder, config, *std::move(opened), options);
   auto stored = open(folder, *description, *std::move(opened));
   if (!stored) return stored;
-  auto form = read_text_form(files, folder, *document);
-  if (!form) return form.error();
-  stored->text = *std::move(form);
+  auto texts = read_texts(files, folder);
+  if (!texts) return texts.error();
+  stored->texts = *std::move(texts);
   return stored;
 }
 

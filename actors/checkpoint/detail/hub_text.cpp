@@ -1,5 +1,8 @@
 #include "actors/checkpoint/detail/hub_text.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include <nlohmann/json.hpp>
 
 namespace gpunode::checkpoint::detail {
@@ -15,6 +18,15 @@ constexpr const char* kTokenizer = "tokenizer.json";
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 constexpr const char* kChatTemplate = "chat_template.jinja";
 constexpr const char* kPooling = "1_Pooling/config.json";
+
+struct KnownText {
+  std::string_view name;
+  std::uint64_t most_bytes;
+};
+constexpr std::array kTexts{
+    KnownText{kConfig, kLongestConfigBytes},       KnownText{kGeneration, kLongestConfigBytes},
+    KnownText{kTokenizer, kLongestTokenizerBytes}, KnownText{kTokenizerConfig, kLongestConfigBytes},
+    KnownText{kChatTemplate, kLongestConfigBytes}, KnownText{kPooling, kLongestConfigBytes}};
 
 // The token behind which a text is over, or a list of them.
 std::vector<model::Token> end_tokens(const json& config) {
@@ -50,40 +62,33 @@ std::string chat_template(const json& config) {
   return {};
 }
 
+// As JSON; an empty object where there is no such file.
+Result<json> json_in(const std::vector<TextFile>& texts, const char* name) {
+  const auto found = std::ranges::find(texts, name, &TextFile::name);
+  if (found == texts.end()) return json::object();
+  json document = json::parse(found->bytes, nullptr, false);
+  if (!document.is_object())
+    return Error{ErrorCode::invalid_argument, std::string(name) + ": is no JSON object"};
+  return document;
+}
+
+std::string bytes_in(const std::vector<TextFile>& texts, const char* name) {
+  const auto found = std::ranges::find(texts, name, &TextFile::name);
+  return found == texts.end() ? std::string() : found->bytes;
+}
+
 // Which words of a text stand for it, in a folder of sentence-transformers.
-Result<Pooling> read_pooling(const storage::FileSystem& files, const Path& folder) {
-  if (!files.exists(folder / kPooling)) return Pooling::mean;
-  const auto config = read_json(files, folder / kPooling);
+Result<Pooling> pooling_in(const std::vector<TextFile>& texts) {
+  const auto config = json_in(texts, kPooling);
   if (!config) return config.error();
   for (const auto& [key, value] : config->items()) {
     if (!key.starts_with("pooling_mode") || value == false) continue;
     if (key == "pooling_mode_mean_tokens" || value == "mean") return Pooling::mean;
     if (key == "pooling_mode_cls_token" || value == "cls") return Pooling::first;
-    return Error{ErrorCode::unsupported, (folder / kPooling).string() + ": " + key +
+    return Error{ErrorCode::unsupported, std::string(kPooling) + ": " + key +
                                              " is not known here: mean_tokens and cls_token are"};
   }
   return Pooling::mean;
-}
-
-Result<std::string> read_text(const storage::FileSystem& files, const Path& path,
-                              std::uint64_t most_bytes) {
-  const auto bytes = files.read(path, most_bytes);
-  if (!bytes) return bytes.error();
-  return std::string(as_text(*bytes));
-}
-
-Result<void> read_chat_form(const storage::FileSystem& files, const Path& folder, TextForm& form) {
-  if (files.exists(folder / kTokenizerConfig)) {
-    const auto config = read_json(files, folder / kTokenizerConfig);
-    if (!config) return config.error();
-    form.special_tokens = special_tokens(*config);
-    form.chat_template = chat_template(*config);
-  }
-  if (!files.exists(folder / kChatTemplate)) return {};
-  auto own = read_text(files, folder / kChatTemplate, kLongestConfigBytes);
-  if (!own) return own.error();
-  form.chat_template = *std::move(own);
-  return {};
 }
 
 }  // namespace
@@ -97,36 +102,48 @@ Result<json> read_json(const storage::FileSystem& files, const Path& path) {
   return document;
 }
 
-Result<TextForm> read_text_form(const storage::FileSystem& files, const Path& folder,
-                                const json& config) {
-  TextForm form{.tokenizer = {}, .ends = end_tokens(config)};
-  if (files.exists(folder / kGeneration)) {
-    const auto generation = read_json(files, folder / kGeneration);
-    if (!generation) return generation.error();
-    if (auto ends = end_tokens(*generation); !ends.empty()) form.ends = std::move(ends);
-  }
-  const auto pooling = read_pooling(files, folder);
-  if (!pooling) return pooling.error();
-  form.pooling = *pooling;
-  if (auto read = read_chat_form(files, folder, form); !read) return read.error();
-  if (!files.exists(folder / kTokenizer)) return form;
-  auto tokenizer = read_text(files, folder / kTokenizer, kLongestTokenizerBytes);
-  if (!tokenizer) return tokenizer.error();
-  form.tokenizer = *std::move(tokenizer);
-  return form;
+bool is_text_name(std::string_view name) {
+  return std::ranges::find(kTexts, name, &KnownText::name) != kTexts.end();
 }
 
-Result<void> copy_texts(storage::FileSystem& files, const Path& from, const Path& to) {
-  if (files.exists(from / kPooling))
-    if (auto done = files.create_folder((to / kPooling).parent_path()); !done) return done;
-  for (const char* name :
-       {kPooling, kConfig, kGeneration, kTokenizer, kTokenizerConfig, kChatTemplate}) {
-    if (!files.exists(from / name)) continue;
-    const auto text = files.read(from / name, kLongestTokenizerBytes);
-    if (!text) return text.error();
-    if (auto done = files.write_atomic(to / name, {*text}); !done) return done;
+Result<std::vector<TextFile>> read_texts(const storage::FileSystem& files, const Path& folder) {
+  std::vector<TextFile> texts;
+  for (const KnownText& one : kTexts) {
+    if (!files.exists(folder / one.name)) continue;
+    const auto bytes = files.read(folder / one.name, one.most_bytes);
+    if (!bytes) return bytes.error();
+    texts.push_back({std::string(one.name), std::string(as_text(*bytes))});
+  }
+  return texts;
+}
+
+Result<void> write_texts(storage::FileSystem& files, const std::vector<TextFile>& texts,
+                         const Path& folder) {
+  for (const TextFile& one : texts) {
+    const Path path = folder / one.name;
+    if (auto done = files.create_folder(path.parent_path()); !done) return done;
+    if (auto done = files.write_atomic(path, {as_bytes(one.bytes)}); !done) return done;
   }
   return {};
+}
+
+Result<TextForm> text_form_of(const std::vector<TextFile>& texts) {
+  const auto config = json_in(texts, kConfig);
+  if (!config) return config.error();
+  const auto generation = json_in(texts, kGeneration);
+  if (!generation) return generation.error();
+  const auto tokens = json_in(texts, kTokenizerConfig);
+  if (!tokens) return tokens.error();
+  const auto pooling = pooling_in(texts);
+  if (!pooling) return pooling.error();
+  TextForm form{.tokenizer = bytes_in(texts, kTokenizer),
+                .ends = end_tokens(*generation),
+                .chat_template = bytes_in(texts, kChatTemplate),
+                .special_tokens = special_tokens(*tokens),
+                .pooling = *pooling};
+  if (form.ends.empty()) form.ends = end_tokens(*config);
+  if (form.chat_template.empty()) form.chat_template = chat_template(*tokens);
+  return form;
 }
 
 }  // namespace gpunode::checkpoint::detail

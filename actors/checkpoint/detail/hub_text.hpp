@@ -5,7 +5,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "actors/checkpoint/stored_model.hpp"
+#include "actors/checkpoint/model_content.hpp"
+#include "actors/checkpoint/text_form.hpp"
+#include "runtime/storage/file_system.hpp"
 
 namespace gpunode::checkpoint::detail {
 
@@ -14,14 +16,17 @@ inline constexpr const char* kConfig = "config.json";
 // Of a file of 4 MiB at most. Fails with: what reading fails with; invalid_argument (no JSON object).
 Result<nlohmann::json> read_json(const storage::FileSystem& files, const storage::Path& path);
 
-// `config`: the folder's config.json. What the folder does not have is left out. Fails with: what
-// reading fails with; invalid_argument (a file that is no JSON object).
-Result<TextForm> read_text_form(const storage::FileSystem& files, const storage::Path& folder,
-                                const nlohmann::json& config);
+// Whether a model's folder may have a text of this name.
+bool is_text_name(std::string_view name);
 
-// The files that say so, and config.json, as they are; those that are there. Fails with: what reading
-// and writing fail with.
-Result<void> copy_texts(storage::FileSystem& files, const storage::Path& from,
-                        const storage::Path& to);
+// The files that say so, config.json first, as they are; those that are there. Fails with: what reading
+// fails with.
+Result<std::vector<TextFile>> read_texts(const storage::FileSystem& files,
+                                         const storage::Path& folder);
+Result<void> write_texts(storage::FileSystem& files, const std::vector<TextFile>& texts,
+                         const storage::Path& folder);
+
+// What they say. Fails with: invalid_argument (a file that is no JSON object; which), unsupported.
+Result<TextForm> text_form_of(const std::vector<TextFile>& texts);
 
 }  // namespace gpunode::checkpoint::detail

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "actors/inference/detail/model_actor.hpp"
+#include "actors/inference/detail/model_book.hpp"
 #include "actors/inference/detail/text_orders.hpp"
 
 namespace gpunode::inference {

@@ -24,12 +24,17 @@ struct State {
   const compute::NodeDevice* could_not = nullptr;  // it failed to move there
   std::deque<Generate> held;  // until the model has moved from a device that is drained
   bool stepping = false;      // a Step is under way
+  caf::actor owner;
+  std::optional<Time> ends_at_rest, ends;  // drained: from when on it may end, and when it does
   telemetry::Registry* metrics = nullptr;
   std::shared_ptr<ModelPulses> pulses;
   telemetry::Gauge *under_way = nullptr, *waiting = nullptr;  // looked up once, as each pass tells
   std::string served_as;
 };
 constexpr auto kLookEvery = std::chrono::seconds(1);
+// Who is drained waits for what is on its way to it, and looks so often whether all is answered.
+constexpr auto kOnTheWay = std::chrono::milliseconds(300),
+               kLookDrained = std::chrono::milliseconds(50);
 using Self = caf::stateful_actor<State>;
 
 // Whether it is on a device that is drained, and may find another one.
@@ -41,7 +46,8 @@ bool is_to_move(const State& state) {
 }
 
 // From a device that is drained to another one, once for each.
-void move(State& state) {
+void move(Self* self) {
+  State& state = self->state;
   const compute::NodeDevice& from = state.model->device();
   const auto to = state.load.choose_device();
   ServedModel::Options options = state.load.options;
@@ -58,6 +64,8 @@ void move(State& state) {
   state.model = std::move(*moved);
   state.load.options = options;
   state.could_not = nullptr;
+  self->send(state.owner,
+             MovedBytes{caf::actor(self), state.model->facts().digest, state.model->bytes()});
 }
 
 void tell(const State& state, const Result<GenerateAnswer>& answer) {
@@ -129,9 +137,15 @@ void tell_rows(const State& state, const Result<InferAnswer>& answer) {
 // Between two passes.
 void answer(State& state, const Infer& order) {
   if (!state.model) return order.reply(Error{ErrorCode::unavailable, "the model is not loaded"});
+  const std::uint64_t version = state.model->facts().version;
   const auto* request = std::get_if<InferRequest>(&order.request);
-  if (!request) return order.reply(SharedBytes::from(encode_infer(describe_tensors(*state.model))));
-  const auto told = answer_rows(*state.model, *request, *state.load.options.clock, order.deadline);
+  if (!request) {
+    InferDescription description = describe_tensors(*state.model);
+    description.version = version;
+    return order.reply(SharedBytes::from(encode_infer(description)));
+  }
+  auto told = answer_rows(*state.model, *request, *state.load.options.clock, order.deadline);
+  if (told) told->version = version;
   tell_rows(state, told);
   order.reply(told ? Result<SharedBytes>(SharedBytes::from(encode_infer(*told)))
                    : Result<SharedBytes>(told.error()));
@@ -145,7 +159,7 @@ void beat(const State& state) {
 void go_on(Self* self) {
   State& state = self->state;
   if (!state.model) return;
-  if (state.model->is_idle() && is_to_move(state)) move(state);
+  if (state.model->is_idle() && is_to_move(state)) move(self);
   if (!is_to_move(state))
     for (; !state.held.empty(); state.held.pop_front()) begin(state, std::move(state.held.front()));
   tell_load(state);
@@ -159,8 +173,24 @@ void give_memory_back() {
   malloc_trim(0);
 }
 
+void end(Self* self) {
+  self->state.pulses->forget(self->state.served_as);
+  self->state.model.reset();
+  give_memory_back();
+  self->quit();
+}
+
+void look_whether_drained(Self* self) {
+  State& state = self->state;
+  const Time now = state.load.options.clock->now();
+  const bool at_rest = !state.model || (state.held.empty() && state.model->is_idle());
+  if (now >= *state.ends || (at_rest && now >= *state.ends_at_rest)) return end(self);
+  self->delayed_send(self, kLookDrained, Drain{});
+}
+
 caf::behavior behaviour(Self* self, ModelActorOptions options) {
   expect_known_messages(self);
+  self->state.owner = options.owner;
   self->state.metrics = options.metrics;
   self->state.pulses = options.pulses;
   self->state.served_as = options.name;
@@ -171,13 +201,14 @@ caf::behavior behaviour(Self* self, ModelActorOptions options) {
         if (!model) {
           self->state.pulses->forget(name);
           give_memory_back();
-          return self->send(owner, Loaded{name, model.error()});
+          return self->send(owner, Loaded{name, self->address(), model.error()});
         }
         self->state.model = std::move(*model);
         self->state.load = load;
         beat(self->state);
         self->delayed_send(self, kLookEvery, Tick{});
-        self->send(owner, Loaded{name, self->state.model->facts()});
+        self->send(owner, Loaded{name, self->address(), self->state.model->facts(),
+                                 self->state.model->bytes()});
       },
       [self](const Generate& order) {
         if (!self->state.model)
@@ -197,12 +228,22 @@ caf::behavior behaviour(Self* self, ModelActorOptions options) {
         go_on(self);
         beat(self->state);
       },
-      [self](const Shutdown&) {
-        self->state.pulses->forget(self->state.served_as);
-        self->state.model.reset();
-        give_memory_back();
-        self->quit();
+      [self](const SetVersion& version) {
+        if (self->state.model) self->state.model->set_version(version.number);
       },
+      [self](const ReadPiece& order) {
+        if (!self->state.model)
+          return order.reply(Error{ErrorCode::unavailable, "the model is not loaded"});
+        order.reply(self->state.model->image_piece(order.piece));
+      },
+      [self](const Drain& drain) {
+        if (!self->state.ends) {
+          self->state.ends = drain.until;
+          self->state.ends_at_rest = self->state.load.options.clock->now() + kOnTheWay;
+        }
+        look_whether_drained(self);
+      },
+      [self](const Shutdown&) { end(self); },
   };
 }
 

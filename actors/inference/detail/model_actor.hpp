@@ -1,8 +1,10 @@
 // One served model on a thread of its own: loads it, continues texts with it, all of them together, and
-// moves from a device that is drained to another one once those under way are told. Spawned and told by serving_actor.cpp alone.
+// moves from a device that is drained to another one once those under way are told. Drained itself, it ends
+// once it has answered what it was asked. Spawned and told by serving_actor.cpp alone.
 #pragma once
 
 #include <caf/actor.hpp>
+#include <caf/actor_addr.hpp>
 #include <caf/fwd.hpp>
 
 #include <functional>
@@ -24,7 +26,28 @@ struct Load {  // to a model actor
 };
 struct Loaded {  // its answer
   std::string name;
+  caf::actor_addr from;
   Result<ModelFacts> facts{ModelFacts{}};
+  ModelBytes bytes = {};
+};
+// To its owner: its weights are elsewhere now.
+struct MovedBytes {
+  caf::actor model;
+  std::string digest;
+  ModelBytes bytes;
+};
+// To it: the version that it is of, before anybody asks it.
+struct SetVersion {
+  std::uint64_t number = 0;
+};
+// No more is asked of it: it ends once all is answered, and at that time in any case.
+struct Drain {
+  Time until{};
+};
+// A piece of its image, where that is on a device.
+struct ReadPiece {
+  std::size_t piece = 0;
+  CallReply reply;
 };
 struct Generate {
   GenerateRequest request;

@@ -6,6 +6,7 @@
 
 #include "actors/inference/detail/infer_orders.hpp"
 #include "actors/inference/detail/model_actor.hpp"
+#include "actors/inference/detail/model_book.hpp"
 #include "actors/json_answer.hpp"
 #include "runtime/base/rng.hpp"
 
@@ -71,10 +72,6 @@ Error no_answer() {
   return {ErrorCode::corrupted, "the replica gave no sensible answer"};
 }
 
-std::string call_name(const std::string& model) {
-  return "model/" + model;
-}
-
 void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams>& streams,
                 GenerateText order) {
   std::chrono::milliseconds timeout(order.request.timeout_ms);
@@ -123,6 +120,7 @@ GenerateText text_order_of(const Command& command) {
                     {"prompt_tokens", text->prompt_tokens},
                     {"finish", text->finish},
                     {"digest", text->model_digest},
+                    {"version", text->version},
                     {"step", text->step},
                     {"seconds", text->seconds}}));
   };

@@ -16,8 +16,6 @@ namespace gpunode::inference {
 inline constexpr const char* kPieceCall = "generate.piece";
 // Of a model that no node is known to serve: a moment for the news of a fresh `serve`, no longer.
 inline constexpr std::chrono::milliseconds kUnknownModelTimeout = std::chrono::seconds(3);
-// Under which a model is published.
-std::string call_name(const std::string& model);
 // Whether some node is known to serve it; and what a call to it that failed means, of a model that was
 // `known` to be served or not.
 bool is_offered(const ClusterSnapshot& cluster, const std::string& model);

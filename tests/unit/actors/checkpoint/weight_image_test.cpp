@@ -44,7 +44,7 @@ class Image : public ::testing::Test {
   void quantise(WeightFormat format) {
     const auto image = load("/hub", format);
     ASSERT_TRUE(image);
-    ASSERT_TRUE(save_weight_image(disk_, *image, bytes_, "/hub", "/small"));
+    ASSERT_TRUE(save_weight_image(disk_, *image, bytes_, "/small"));
   }
 
   gpunode::testing::MemoryFileSystem disk_;
@@ -58,8 +58,29 @@ TEST_F(Image, OfFp32IsTheFlatVector) {
     ASSERT_TRUE(image) << image.error().message();
     EXPECT_EQ(image->layout.format, WeightFormat::fp32);
     EXPECT_EQ(bytes_, to_bytes(std::as_bytes(std::span(model_.weights))));
-    EXPECT_EQ(image->digest, storage::sha256_of(bytes_));
+    EXPECT_EQ(image->content->image_pieces(), 1u);
+    EXPECT_EQ(image->content->pieces[0], storage::sha256_of(bytes_));
   }
+}
+
+TEST_F(Image, AContentNamesTheModelBeforeItsBytesAreThere) {
+  const auto image = load("/hub", WeightFormat::int8);
+  ASSERT_TRUE(image);
+  const auto same = image_of(image->content, *image->texts);
+  ASSERT_TRUE(same) << same.error().message();
+  EXPECT_EQ(same->model->name(), image->model->name());
+  EXPECT_EQ(same->layout.bytes, bytes_.size());
+  EXPECT_EQ(same->text.tokenizer, kTokenizer);
+  const auto refused = [&](const auto& change, std::vector<TextFile> texts) {
+    auto other = std::make_shared<ModelContent>(*image->content);
+    change(*other);
+    const auto made = image_of(std::move(other), std::move(texts));
+    return made ? "" : made.error().message();
+  };
+  EXPECT_THAT(refused([](ModelContent& one) { ++one.image_bytes; }, {}), HasSubstr("takes"));
+  EXPECT_THAT(refused([](ModelContent& one) { one.kind = "nothing"; }, {}), HasSubstr("nothing"));
+  EXPECT_THAT(refused([](ModelContent&) {}, {{"../config.json", "{}"}}), HasSubstr("has no file"));
+  EXPECT_THAT(refused([](ModelContent&) {}, {{"config.json", "{"}}), HasSubstr("no JSON"));
 }
 
 TEST_F(Image, IsTheSameWhateverItIsMadeOf) {
@@ -123,7 +144,7 @@ TEST_F(Image, ThatSaysItIsAnotherModelTakesNoMemory) {
 TEST_F(Image, IsNotWrittenOverAnything) {
   quantise(WeightFormat::int8);
   const auto image = load("/hub", WeightFormat::int8);
-  const auto again = save_weight_image(disk_, *image, bytes_, "/hub", "/small");
+  const auto again = save_weight_image(disk_, *image, bytes_, "/small");
   EXPECT_EQ(again.error().code, ErrorCode::already_exists);
 }
 

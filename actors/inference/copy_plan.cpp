@@ -1,0 +1,99 @@
+#include "actors/inference/copy_plan.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace gpunode::inference {
+
+CopyPlan::CopyPlan(std::size_t pieces) : here_(pieces) {
+  for (std::size_t piece = 0; piece < pieces; ++piece) left_.push_back(piece);
+}
+
+// What it was asked for is asked of others.
+void CopyPlan::give_back(Holder& holder) {
+  for (const std::size_t piece : std::exchange(holder.asked, {}))
+    if (--under_way_[piece] == 0) {
+      under_way_.erase(piece);
+      if (!here_[piece]) left_.push_front(piece);
+    }
+}
+
+void CopyPlan::set_holders(const std::vector<NodeId>& holders) {
+  for (const NodeId& one : holders)
+    if (!given_up_.contains(one)) holders_[one].gone = false;
+  for (auto& [node, holder] : holders_) {
+    if (std::ranges::find(holders, node) != holders.end()) continue;
+    holder.gone = true;
+    give_back(holder);
+  }
+}
+
+// The next that nobody is asked for; none left, the first that one alone is asked for, another one.
+std::optional<std::size_t> CopyPlan::choose(const Holder& holder) {
+  if (!left_.empty()) {
+    const std::size_t piece = left_.front();
+    left_.pop_front();
+    return piece;
+  }
+  if (!holder.asked.empty()) return {};
+  for (const auto& [piece, times] : under_way_)
+    if (times == 1) return piece;
+  return {};
+}
+
+std::vector<CopyPlan::Ask> CopyPlan::next() {
+  std::vector<Ask> asks;
+  // In turns, so that each has one before any has two.
+  for (bool more = true; more;) {
+    more = false;
+    for (auto& [node, holder] : holders_) {
+      if (holder.gone || holder.asked.size() >= kAtOnce) continue;
+      const auto piece = choose(holder);
+      if (!piece) continue;
+      holder.asked.insert(*piece);
+      ++under_way_[*piece];
+      asks.push_back({node, *piece});
+      more = true;
+    }
+  }
+  return asks;
+}
+
+bool CopyPlan::on_good(const NodeId& holder, std::size_t piece) {
+  if (const auto found = holders_.find(holder); found != holders_.end()) {
+    found->second.failed = 0;
+    if (found->second.asked.erase(piece) > 0 && --under_way_[piece] == 0) under_way_.erase(piece);
+  }
+  if (here_[piece]) return false;
+  here_[piece] = true;
+  ++here_count_;
+  ++given_[holder];
+  std::erase(left_, piece);
+  return true;
+}
+
+void CopyPlan::on_wrong(const NodeId& holder, std::size_t) {
+  given_up_.insert(holder);
+  const auto found = holders_.find(holder);
+  if (found == holders_.end()) return;
+  give_back(found->second);
+  holders_.erase(found);
+}
+
+void CopyPlan::on_failed(const NodeId& holder, std::size_t piece) {
+  const auto found = holders_.find(holder);
+  if (found == holders_.end() || found->second.asked.erase(piece) == 0) return;
+  if (--under_way_[piece] == 0) {
+    under_way_.erase(piece);
+    if (!here_[piece]) left_.push_front(piece);
+  }
+  if (++found->second.failed >= kMostFailed) on_wrong(holder, piece);
+}
+
+bool CopyPlan::is_stuck() const {
+  return !is_done() &&
+         std::ranges::all_of(holders_, [](const auto& one) { return one.second.gone; });
+}
+
+}  // namespace gpunode::inference

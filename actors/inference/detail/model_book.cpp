@@ -1,0 +1,96 @@
+#include "actors/inference/detail/model_book.hpp"
+
+#include <algorithm>
+
+#include "actors/json_answer.hpp"
+#include "runtime/security/rights.hpp"
+
+namespace gpunode::inference {
+
+using nlohmann::json;
+
+namespace {
+// One that a hostile member tells may not use the numbers up.
+constexpr std::uint64_t kLargestNumber = std::uint64_t{1} << 48;
+}  // namespace
+
+std::string call_name(const std::string& model) {
+  return "model/" + model;
+}
+
+std::string pinned_call_name(const std::string& model, std::uint64_t version) {
+  return call_name(model) + "@" + std::to_string(version);
+}
+
+std::vector<OfferedVersion> offered_versions(const ClusterSnapshot& cluster,
+                                             const std::string& model) {
+  std::vector<OfferedVersion> offers;
+  for (const DirectoryEntry& entry : cluster.entries) {
+    if (entry.key != call_name(model) || !cluster.alive(entry.owner)) continue;
+    const NodeInfo* node = cluster.find(entry.owner);
+    if (!node->self && (node->rights & security::kRightServe) == 0) continue;
+    const ModelVersion version = version_in(arguments_of(std::string(as_text(entry.value))));
+    if (version.number == 0 || version.number > kLargestNumber) continue;
+    auto found = std::ranges::find(offers, version, &OfferedVersion::version);
+    if (found == offers.end()) found = offers.insert(offers.end(), {version, {}});
+    found->holders.push_back(entry.owner);
+  }
+  std::ranges::sort(offers, std::greater{}, [](const OfferedVersion& one) {
+    return std::pair(one.version.number, one.version.digest);
+  });
+  return offers;
+}
+
+const OfferedVersion* wanted_of(const std::vector<OfferedVersion>& offers, std::uint64_t pinned) {
+  const auto found = std::ranges::find_if(offers, [&](const OfferedVersion& one) {
+    return pinned == 0 || one.version.number == pinned;
+  });
+  return found == offers.end() ? nullptr : &*found;
+}
+
+std::uint64_t number_for(const std::vector<OfferedVersion>& offers, const std::string& digest,
+                         const std::vector<ModelVersion>& known, bool anew) {
+  std::uint64_t newest = 0, same = 0;
+  const auto see = [&](const ModelVersion& one) {
+    newest = std::max(newest, one.number);
+    if (one.digest == digest) same = std::max(same, one.number);
+  };
+  for (const OfferedVersion& one : offers) see(one.version);
+  for (const ModelVersion& one : known) see(one);
+  return same > 0 && !anew ? same : newest + 1;
+}
+
+json to_json(const ModelSource& source, const ModelVersion& version) {
+  json kept = {
+      {"job", source.job},         {"path", source.job.empty() && !source.copy ? source.path : ""},
+      {"at", source.path},         {"weights", source.weights},
+      {"version", version.number}, {"digest", version.digest}};
+  if (source.copy) kept["copy"] = true;
+  if (source.pinned > 0) kept["pinned"] = source.pinned;
+  return kept;
+}
+
+ModelSource source_in(const json& kept) {
+  return {.path = field<std::string>(kept, "path", ""),
+          .job = field<std::string>(kept, "job", ""),
+          .weights = field<std::string>(kept, "weights", ""),
+          .copy = field<bool>(kept, "copy", false),
+          .pinned = field<std::uint64_t>(kept, "pinned", 0)};
+}
+
+ModelVersion version_in(const json& kept) {
+  return {field<std::uint64_t>(kept, "version", 0), field<std::string>(kept, "digest", "")};
+}
+
+Result<void> check_model_name(const std::string& name) {
+  if (name.empty()) return Error{ErrorCode::invalid_argument, "a model needs a name"};
+  if (std::ranges::none_of(name, [](unsigned char letter) {
+        return letter <= ' ' || letter == 0x7f || letter == '/' || letter == '@';
+      }))
+    return {};
+  return Error{ErrorCode::invalid_argument,
+               "a model's name has no spaces, slashes, '@' or control characters: --name takes "
+               "letters, digits, '-', '_', '.' and their like"};
+}
+
+}  // namespace gpunode::inference

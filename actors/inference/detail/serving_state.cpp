@@ -1,0 +1,360 @@
+#include "actors/inference/detail/serving_state.hpp"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/exit_reason.hpp>
+
+#include "actors/inference/detail/job_checkpoints.hpp"
+#include "actors/inference/detail/model_copy.hpp"
+#include "actors/inference/detail/text_orders.hpp"
+#include "actors/json_answer.hpp"
+#include "runtime/base/log.hpp"
+
+namespace gpunode::inference::detail {
+namespace {
+
+using nlohmann::json;
+
+// Who is drained has so long to answer what it was asked; a leaving node has no longer either.
+constexpr auto kDrainWithin = std::chrono::seconds(20);
+// A version that could not be had is tried again after so long, then twice as long, up to the last.
+constexpr Duration kFirstRetry = std::chrono::seconds(2), kLongestRetry = std::chrono::minutes(2);
+
+Time now_of(Self* self) {
+  return self->state.options.clock->now();
+}
+
+// Live nodes that serve the digest under the name, but this one.
+std::function<std::vector<NodeId>()> holders_of(const ServingOptions& options,
+                                                const std::string& name,
+                                                const std::string& digest) {
+  return [cluster = options.cluster, name, digest] {
+    const auto known = cluster->read();
+    for (OfferedVersion& offer : offered_versions(*known, name)) {
+      if (offer.version.digest != digest) continue;
+      std::erase(offer.holders, known->self);
+      return std::move(offer.holders);
+    }
+    return std::vector<NodeId>{};
+  };
+}
+
+// Which version a copy is to be of. Fails with not_found.
+Result<ModelVersion> version_to_copy(const ServingOptions& options, const std::string& name,
+                                     const ModelSource& source) {
+  const auto offers = offered_versions(*options.cluster->read(), name);
+  if (const auto* offer = wanted_of(offers, source.pinned)) return offer->version;
+  std::string others;
+  for (const OfferedVersion& one : offers)
+    others += (others.empty() ? "" : ", ") + std::to_string(one.version.number);
+  return Error{
+      ErrorCode::not_found,
+      "no live node serves " +
+          (source.pinned > 0 ? "version " + std::to_string(source.pinned) + " of " : "") +
+          "a model named '" + name + "'" +
+          (others.empty() ? "; `gpunode models` lists what is served" : ": there is " + others)};
+}
+
+// The checkpoint, or where a copy is kept on this node's disk. Fails with what newest_checkpoint() and
+// version_to_copy() fail with.
+Result<void> choose_source(Self* self, const std::string& name, Loading& loading) {
+  const ServingOptions& options = self->state.options;
+  if (loading.source.copy) {
+    // As it was served before the node was started, until it is seen what others serve.
+    if (loading.digest.empty()) {
+      const auto version = version_to_copy(options, name, loading.source);
+      if (!version) return version.error();
+      loading.digest = version->digest;
+    }
+    loading.source.path = (options.copies / loading.digest).string();
+    return {};
+  }
+  if (loading.source.job.empty()) return {};
+  auto found = newest_checkpoint(options, loading.source.job, loading.taken_up);
+  if (!found) return found.error().within("job " + loading.source.job.substr(0, 8));
+  loading.key = *found;
+  loading.source.path =
+      snapshot::CheckpointStore(*options.files, options.checkpoints).path_of(*found).string();
+  return {};
+}
+
+void load(Self* self, const std::string& name, const Loading& loading) {
+  const ServingOptions& options = self->state.options;
+  ServedModel::Options is{.device = loading.device,
+                          .user = "model " + name,
+                          .files = options.files,
+                          .clock = options.clock,
+                          .path = loading.source.path};
+  if (const auto format = ops::weight_format_of(loading.source.weights)) is.weights = *format;
+  if (loading.source.copy && !options.files->exists(loading.source.path))
+    is.take = [files = options.files,
+               order = CopyOrder{.model = name,
+                                 .digest = *storage::Sha256::parse(loading.digest),
+                                 .holders = holders_of(options, name, loading.digest),
+                                 .calls = options.calls,
+                                 .clock = options.clock,
+                                 .stop = loading.stop.get_token()},
+               folder =
+                   storage::Path(loading.source.path)](const ServedModel::Options::Room& room) {
+      return copy_and_keep(order, room, *files, folder);
+    };
+  self->send(loading.actor, Load{std::move(is), options.choose_device});
+}
+
+// Live nodes that serve another version under the name.
+std::vector<std::string> others_that_differ(const ClusterSnapshot& cluster,
+                                            const std::string& model, const std::string& digest) {
+  std::vector<std::string> names;
+  for (const OfferedVersion& offer : offered_versions(cluster, model))
+    if (offer.version.digest != digest)
+      for (const NodeId& holder : offer.holders)
+        if (holder != cluster.self) names.push_back(cluster.name_of(holder));
+  return names;
+}
+
+// What the others are told of it, and whoever asked for it.
+json facts_told(const Serving& serving, const ModelFacts& facts) {
+  json told = {
+      {"digest", facts.digest}, {"weights", facts.weights}, {"version", serving.version.number}};
+  if (facts.step > 0) told["step"] = facts.step;  // a file does not say of which it is
+  if (!serving.source.job.empty()) told["job"] = serving.source.job;
+  return told;
+}
+
+void drain(Self* self, const std::string& name, const caf::actor& actor) {
+  self->state.shelf->take(actor);
+  self->state.drained[actor.address()] = name;
+  self->send(actor, Drain{now_of(self) + kDrainWithin});
+}
+
+// Calls go to it from now on.
+void publish(Self* self, const std::string& name, const Serving& serving, const ModelFacts& facts) {
+  const ServingOptions& options = self->state.options;
+  self->send(serving.actor, SetVersion{serving.version.number});
+  self->send(options.calls, Publish{call_name(name), answer_by(serving.actor, options), true});
+  self->send(options.calls, Publish{pinned_call_name(name, serving.version.number),
+                                    answer_by(serving.actor, options), true});
+  self->send(options.directory_writer,
+             SetEntry{call_name(name), to_bytes(as_bytes(facts_told(serving, facts).dump()))});
+}
+
+void fail(Self* self, const std::string& name, Model& model, const Error& error) {
+  Loading failed = std::move(*model.next);
+  model.next.reset();
+  self->send(failed.actor, Shutdown{});
+  if (failed.source.copy) {
+    State::Retry& retry = self->state.retries[name];
+    retry.wait = retry.wait == Duration{} ? kFirstRetry : std::min(kLongestRetry, retry.wait * 2);
+    retry.at = now_of(self) + retry.wait;
+  }
+  if (!model.now && !model.unserved) self->state.models.erase(name);
+  if (failed.answer) failed.answer(error_json(error));
+}
+
+// What it replaces, if that is another version, is what a rollback goes back to.
+void keep(Self* self, const std::string& name, const Serving& serving) {
+  json kept = to_json(serving.source, serving.version);
+  if (const auto before = self->state.kept.find(name); before != self->state.kept.end()) {
+    json replaced = *before;
+    const json older = replaced.value("before", json());
+    replaced.erase("before");
+    const bool same = version_in(replaced).digest == serving.version.digest;
+    if (const json& to = same ? older : replaced; to.is_object()) kept["before"] = to;
+  }
+  self->state.kept[name] = std::move(kept);
+  remember(self);
+}
+
+}  // namespace
+
+void begin(Self* self, const std::string& name, Loading loading) {
+  State& state = self->state;
+  if (auto chosen = choose_source(self, name, loading); !chosen)
+    return loading.answer(error_json(chosen.error()));
+  auto device = state.options.choose_device();
+  if (!device) return loading.answer(error_json(device.error()));
+  Model& model = state.models[name];
+  loading.device = *device;
+  loading.actor = spawn_model(
+      self->system(), {caf::actor(self), name, state.options.metrics, state.options.pulses});
+  self->monitor(loading.actor);
+  model.next = std::move(loading);
+  load(self, name, *model.next);
+}
+
+void on_loaded(Self* self, const Loaded& loaded) {
+  State& state = self->state;
+  const auto it = state.models.find(loaded.name);
+  if (it == state.models.end()) return;
+  Model& model = it->second;
+  if (!model.next || model.next->actor.address() != loaded.from) return;
+  Loading& next = *model.next;
+  if (!loaded.facts && next.key && loaded.facts.error().code == ErrorCode::corrupted) {
+    snapshot::CheckpointStore store(*state.options.files, state.options.checkpoints);
+    const Error damage = set_aside(store, *next.key, loaded.facts.error());
+    // A disk that cannot set anything aside gives the same one again.
+    if (next.taken_up && !store.open(*next.key) && choose_source(self, loaded.name, next))
+      return load(self, loaded.name, next);
+    return fail(self, loaded.name, model, damage);
+  }
+  if (!loaded.facts) {
+    // A copy that the disk has spoilt is taken anew.
+    if (next.source.copy && loaded.facts.error().code == ErrorCode::corrupted)
+      static_cast<void>(state.options.files->remove(next.source.path));
+    return fail(self, loaded.name, model, loaded.facts.error());
+  }
+  const ModelFacts& facts = *loaded.facts;
+  if (!next.digest.empty() && facts.digest != next.digest)
+    return fail(
+        self, loaded.name, model,
+        {ErrorCode::corrupted, "what is at " + next.source.path + " is another content now, " +
+                                   facts.digest.substr(0, 12) + ", than the " +
+                                   next.digest.substr(0, 12) + " that is meant"});
+  const auto cluster = state.options.cluster->read();
+  const auto offers = offered_versions(*cluster, loaded.name);
+  std::vector<ModelVersion> known;
+  if (const auto kept = state.kept.find(loaded.name); kept != state.kept.end())
+    known.push_back(version_in(*kept));
+  Serving serving{
+      next.source, {number_for(offers, facts.digest, known, next.anew), facts.digest}, next.actor};
+  const std::uint64_t steps = next.steps;
+  const Answer answer = std::move(next.answer);
+  model.next.reset();
+  state.retries.erase(loaded.name);
+  state.shelf->put(facts.digest, loaded.bytes, serving.actor);
+  keep(self, loaded.name, serving);
+  publish(self, loaded.name, serving, facts);
+  if (model.now) {
+    if (model.now->version.number != serving.version.number)
+      self->send(state.options.calls,
+                 Publish{pinned_call_name(loaded.name, model.now->version.number), nullptr, true});
+    drain(self, loaded.name, model.now->actor);
+  }
+  log::info("serving", "model " + loaded.name + " is ready (" + facts.description + "), version " +
+                           std::to_string(serving.version.number));
+  model.now = serving;
+  json told = facts_told(serving, facts);
+  if (steps > 0) told["steps"] = steps;
+  if (auto others = others_that_differ(*cluster, loaded.name, facts.digest); !others.empty())
+    told["differs_from"] = std::move(others);
+  told["model"] = loaded.name;
+  told["path"] = serving.source.path;
+  told["description"] = facts.description;
+  if (answer) answer(ok_json(std::move(told)));
+}
+
+void withdraw(Self* self, const std::string& name) {
+  State& state = self->state;
+  const Serving serving = *state.models[name].now;
+  state.models[name].now.reset();
+  self->send(state.options.calls, Publish{call_name(name), nullptr, true});
+  self->send(state.options.calls,
+             Publish{pinned_call_name(name, serving.version.number), nullptr, true});
+  self->send(state.options.directory_writer, SetEntry{call_name(name), {}});
+  drain(self, name, serving.actor);
+}
+
+void on_down(Self* self, const caf::down_msg& down) {
+  State& state = self->state;
+  if (const auto ended = state.drained.extract(down.source)) {
+    const std::string& name = ended.mapped();
+    const auto it = state.models.find(name);
+    if (it == state.models.end() || !it->second.unserved) return;
+    log::info("serving", "model " + name + " is not served any more");
+    const Answer answer = std::move(it->second.unserved);
+    if (!it->second.next) state.models.erase(it);
+    return answer(ok_json({{"model", name}}));
+  }
+  for (auto& [name, model] : state.models) {
+    const std::string reason = "model " + name + " ended: " + to_string(down.reason);
+    if (model.now && model.now->actor.address() == down.source) {
+      log::error("serving", reason);
+      withdraw(self, name);
+      state.drained.erase(down.source);
+      if (!model.next) state.models.erase(name);
+      return;
+    }
+    if (model.next && model.next->actor.address() == down.source) {
+      log::error("serving", reason);
+      return fail(self, name, model, {ErrorCode::internal, reason});
+    }
+  }
+}
+
+void follow(Self* self) {
+  State& state = self->state;
+  for (const auto& [name, kept] : state.kept.items()) {
+    const ModelSource source = source_in(kept);
+    if (!source.copy || state.models[name].next || state.models[name].unserved) continue;
+    const auto& now = state.models[name].now;
+    const auto offers = offered_versions(*state.options.cluster->read(), name);
+    const OfferedVersion* wanted = wanted_of(offers, source.pinned);
+    if (!wanted ||
+        (now && (now->version == wanted->version || now->version.number > wanted->version.number)))
+      continue;
+    const auto retry = state.retries.find(name);
+    if (retry != state.retries.end() && now_of(self) < retry->second.at) continue;
+    log::info("serving", "model " + name + ": version " + std::to_string(wanted->version.number) +
+                             " is taken from " + std::to_string(wanted->holders.size()) + " nodes");
+    begin(self, name,
+          {.source = source,
+           .digest = wanted->version.digest,
+           .answer = [name = name](const std::string& answer) {
+             const json told = arguments_of(answer);
+             if (field<bool>(told, "ok", false)) return;
+             const auto why = field<json>(told, "error", json::object());
+             log::warning("serving", "model " + name + ": its new version could not be had: " +
+                                         field<std::string>(why, "detail", "no reason is known"));
+           }});
+  }
+  std::erase_if(state.models, [](const auto& one) {
+    return !one.second.now && !one.second.next && !one.second.unserved;
+  });
+}
+
+void remember(Self* self) {
+  State& state = self->state;
+  const ServingOptions& options = state.options;
+  if (options.remembered.empty()) return;
+  const std::string text = state.kept.dump(2) + '\n';
+  if (auto done = options.files->write_atomic(options.remembered, {as_bytes(text)}); !done)
+    return log::warning("serving",
+                        "what is served is forgotten with a restart: " + done.error().message());
+  // Copies that nobody goes back to.
+  std::set<std::string> used;
+  for (const auto& [name, kept] : state.kept.items()) {
+    used.insert(version_in(kept).digest);
+    used.insert(version_in(kept.value("before", json::object())).digest);
+  }
+  for (const auto& [name, model] : state.models)
+    if (model.next) used.insert(model.next->digest);
+  const auto copies = options.files->list(options.copies);
+  if (!copies) return;
+  for (const storage::Entry& copy : *copies)
+    if (!used.contains(copy.name.substr(0, copy.name.find('.'))))
+      static_cast<void>(options.files->remove(options.copies / copy.name));
+}
+
+void take_up(Self* self) {
+  const ServingOptions& options = self->state.options;
+  if (options.remembered.empty()) return;
+  constexpr std::uint64_t kMostBytes = 1 << 20;
+  auto bytes = options.files->read(options.remembered, kMostBytes);
+  if (!bytes) return;  // nothing was served
+  const json kept = self->state.kept = arguments_of(std::string(as_text(*bytes)));
+  for (const auto& [name, from] : kept.items()) {
+    Loading loading{.source = source_in(from), .taken_up = true};
+    if (loading.source.copy) loading.digest = version_in(from).digest;
+    loading.answer = [name = name](const std::string& answer) {
+      const json told = arguments_of(answer);
+      if (field<bool>(told, "ok", false)) return;
+      const auto why = field<json>(told, "error", json::object());
+      log::warning("serving", "model " + name + " is not served any more: " +
+                                  field<std::string>(why, "detail", "no reason is known") +
+                                  "; the next start tries again, `gpunode unserve " + name +
+                                  "` forgets it");
+    };
+    begin(self, name, std::move(loading));
+  }
+}
+
+}  // namespace gpunode::inference::detail

@@ -1,0 +1,86 @@
+// What the serving actor knows of its models, and how one comes, is replaced and goes. A model is loaded
+// beside the one that it replaces and answers a probe before calls go to it; the one before answers what
+// it was asked and ends. Its actor's thread alone.
+#pragma once
+
+#include <caf/actor_addr.hpp>
+#include <caf/fwd.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <map>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <string>
+
+#include "actors/inference/detail/copy_shelf.hpp"
+#include "actors/inference/detail/model_actor.hpp"
+#include "actors/inference/detail/model_book.hpp"
+#include "actors/inference/serving_actor.hpp"
+#include "runtime/snapshot/checkpoint_store.hpp"
+
+namespace gpunode::inference::detail {
+
+using Answer = std::function<void(std::string)>;
+
+// On its way.
+struct Loading {
+  ModelSource source;
+  std::uint64_t steps = 0;  // of a job, its last one; 0: not known
+  // Of an earlier start: an older checkpoint does as well, as somebody counts on an answer.
+  bool taken_up = false;
+  // Must be of this digest, where there is one; and gets a new number all the same.
+  std::string digest = {};
+  bool anew = false;
+  Answer answer = {};  // of the `serve` that waits for it
+
+  caf::actor actor = {};
+  std::optional<snapshot::CheckpointKey> key = {};
+  compute::NodeDevice* device = nullptr;
+  std::stop_source stop = {};
+};
+// Answers.
+struct Serving {
+  ModelSource source;
+  ModelVersion version;
+  caf::actor actor;
+};
+struct Model {
+  std::optional<Loading> next;
+  std::optional<Serving> now;
+  Answer unserved = {};  // of the `unserve` that waits for its end
+};
+
+struct State {
+  static inline const char* name = "serving";
+  ServingOptions options;
+  std::map<std::string, Model> models;
+  std::shared_ptr<TextStreams> streams = std::make_shared<TextStreams>();
+  std::shared_ptr<CopyShelf> shelf = std::make_shared<CopyShelf>();
+  // By name what is served, and what it replaced ("before"), for the next start.
+  nlohmann::json kept = nlohmann::json::object();
+  std::map<caf::actor_addr, std::string> drained;  // replaced or withdrawn, not ended yet
+  // Of copies: when a version that could not be had is tried again, and after how long next.
+  struct Retry {
+    Time at{};
+    Duration wait{};
+  };
+  std::map<std::string, Retry> retries;
+};
+using Self = caf::stateful_actor<State>;
+
+// Loads it, beside what answers under the name; its answer is told when it is ready, or cannot be.
+void begin(Self* self, const std::string& name, Loading loading);
+void on_loaded(Self* self, const Loaded& loaded);
+// A model's thread has ended; one that should not have is withdrawn, so that calls go to other replicas.
+void on_down(Self* self, const caf::down_msg& down);
+// No more calls go to it; it answers what it was asked, and ends.
+void withdraw(Self* self, const std::string& name);
+// Those that are copies of what others serve become what others serve now.
+void follow(Self* self);
+// What is served, or was and could not be taken up, for the next start of the node.
+void remember(Self* self);
+// As before the node was started again.
+void take_up(Self* self);
+
+}  // namespace gpunode::inference::detail

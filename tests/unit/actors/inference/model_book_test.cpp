@@ -1,0 +1,100 @@
+// Which version of a model is which: numbers by content, the newest first, and nothing believed of nodes
+// that are away or may not serve.
+#include "actors/inference/detail/model_book.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/security/rights.hpp"
+
+namespace gpunode::inference {
+namespace {
+
+using ::testing::ElementsAre;
+
+class Book : public ::testing::Test {
+ protected:
+  static NodeId id(int number) {
+    NodeId id;
+    id.value[0] = static_cast<std::byte>(number);
+    return id;
+  }
+  void serves(int number, std::uint64_t version, const std::string& digest,
+              PeerHealth health = PeerHealth::alive, std::uint32_t rights = security::kRightServe) {
+    NodeInfo node;
+    node.id = id(number);
+    node.health = health;
+    node.rights = rights;
+    cluster_.nodes.push_back(node);
+    const std::string told = nlohmann::json{{"version", version}, {"digest", digest}}.dump();
+    cluster_.entries.push_back({node.id, call_name("m"), to_bytes(as_bytes(told))});
+  }
+  std::vector<std::uint64_t> numbers() const {
+    std::vector<std::uint64_t> all;
+    for (const OfferedVersion& one : offered_versions(cluster_, "m"))
+      all.push_back(one.version.number);
+    return all;
+  }
+  std::uint64_t number(const std::string& digest, const std::vector<ModelVersion>& known = {},
+                       bool anew = false) const {
+    return number_for(offered_versions(cluster_, "m"), digest, known, anew);
+  }
+
+  ClusterSnapshot cluster_;
+};
+
+TEST_F(Book, TheFirstIsOneAndAnotherContentTheNext) {
+  EXPECT_EQ(number("a"), 1u);
+  serves(1, 1, "a");
+  EXPECT_EQ(number("a"), 1u);
+  EXPECT_EQ(number("b"), 2u);
+  serves(2, 4, "d");
+  EXPECT_EQ(number("a"), 1u);
+  EXPECT_EQ(number("b"), 5u);
+  EXPECT_EQ(number("a", {}, true), 5u);
+  // What this node served before counts too.
+  EXPECT_EQ(number("b", {{7, "b"}}), 7u);
+  EXPECT_EQ(number("c", {{7, "b"}}), 8u);
+}
+
+TEST_F(Book, WhoIsAwayMayNotServeOrTellsNonsenseIsNotBelieved) {
+  serves(1, 1, "a");
+  serves(2, 9, "x", PeerHealth::dead);
+  serves(3, 9, "x", PeerHealth::alive, security::kRightCall);
+  serves(4, ~std::uint64_t{0}, "x");
+  serves(5, 0, "x");
+  EXPECT_THAT(numbers(), ElementsAre(1));
+  EXPECT_EQ(number("b"), 2u);
+}
+
+TEST_F(Book, ACopyIsOfTheNewestOrOfTheOneThatItIsPinnedTo) {
+  EXPECT_EQ(wanted_of(offered_versions(cluster_, "m"), 0), nullptr);
+  serves(1, 1, "a");
+  serves(2, 2, "b");
+  serves(3, 2, "c");  // two were made at once: the larger digest
+  serves(4, 2, "c");
+  const auto offers = offered_versions(cluster_, "m");
+  EXPECT_EQ(wanted_of(offers, 0)->version, (ModelVersion{2, "c"}));
+  EXPECT_THAT(wanted_of(offers, 0)->holders, ElementsAre(id(3), id(4)));
+  EXPECT_EQ(wanted_of(offers, 1)->version.digest, "a");
+  EXPECT_EQ(wanted_of(offers, 3), nullptr);
+}
+
+TEST_F(Book, WhatIsKeptComesBack) {
+  const ModelSource source{.path = "/m", .job = {}, .weights = "int8", .copy = true, .pinned = 3};
+  const auto kept = to_json(source, {3, "d"});
+  EXPECT_EQ(version_in(kept), (ModelVersion{3, "d"}));
+  EXPECT_TRUE(source_in(kept).copy);
+  EXPECT_EQ(source_in(kept).pinned, 3u);
+  EXPECT_EQ(source_in(kept).weights, "int8");
+  EXPECT_EQ(source_in(to_json({.path = "/m"}, {1, "d"})).path, "/m");
+}
+
+TEST_F(Book, ANameIsOneThatGoesWell) {
+  for (const char* good : {"m", "gpt-2_x.1", "ä"}) EXPECT_TRUE(check_model_name(good)) << good;
+  for (const char* bad : {"", "a b", "a/b", "a@1", "a\n"})
+    EXPECT_FALSE(check_model_name(bad)) << bad;
+}
+
+}  // namespace
+}  // namespace gpunode::inference
