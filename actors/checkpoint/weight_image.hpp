@@ -14,7 +14,7 @@
 namespace gpunode::checkpoint {
 
 struct WeightImage {
-  std::unique_ptr<model::Model> model;
+  std::shared_ptr<const model::Model> model;
   model::WeightLayout layout;
   std::shared_ptr<const ModelContent> content;
   std::shared_ptr<const std::vector<TextFile>> texts;

@@ -62,7 +62,7 @@ InferDescription describe_tensors(const ServedModel& model) {
 }
 
 Result<void> ServedModel::score_row(std::span<const float> features, std::span<float> scores) {
-  std::vector<std::uint8_t> sample(is_.model->sample_bytes());  // its label is 0
+  std::vector<std::uint8_t> sample(is_.model().sample_bytes());  // its label is 0
   std::memcpy(sample.data(), features.data(), features.size_bytes());
   auto done = use_.run([&] {
     use_.got_on();

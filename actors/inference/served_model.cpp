@@ -60,21 +60,18 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(const Options& options) {
 }
 
 Result<ServedModel::Description> ServedModel::describe(checkpoint::WeightImage image) {
-  Description is{.model = std::move(image.model),
+  const std::string tokenizer_text = std::exchange(image.text.tokenizer, {});
+  Description is{.image = std::make_shared<const checkpoint::WeightImage>(std::move(image)),
                  .facts = {},
-                 .layout = std::move(image.layout),
                  .tokenizer = {},
-                 .ends = {},
-                 .chat = std::make_shared<ChatForm>(image.text),
-                 .pooling = image.text.pooling,
-                 .content = image.content,
-                 .texts = std::make_shared<const std::string>(checkpoint::joined(*image.texts))};
-  is.facts = {image.content->digest().text(), image.content->step, is.model->name(),
-              std::string(to_string(is.layout.format))};
-  if (features_of(*is.model) > 0) return is;
-  const std::size_t vocabulary = is.model->vocabulary();
-  if (!image.text.tokenizer.empty()) {
-    auto tokenizer = tokenizer::Tokenizer::parse(image.text.tokenizer);
+                 .chat = {}};
+  is.chat = std::make_shared<ChatForm>(is.image->text);
+  is.facts = {is.content().digest().text(), is.content().step, is.model().name(),
+              std::string(to_string(is.layout().format))};
+  if (features_of(is.model()) > 0) return is;
+  const std::size_t vocabulary = is.model().vocabulary();
+  if (!tokenizer_text.empty()) {
+    auto tokenizer = tokenizer::Tokenizer::parse(tokenizer_text);
     if (!tokenizer) return tokenizer.error();
     is.tokenizer = *std::move(tokenizer);
   } else if (vocabulary <= 256) {
@@ -85,12 +82,11 @@ Result<ServedModel::Description> ServedModel::describe(checkpoint::WeightImage i
                      " tokens, and nothing says which texts they are: serve a folder of "
                      "transformers that has a tokenizer.json, or a model over bytes"};
   }
-  if (!image.text.tokenizer.empty() && is.tokenizer->vocabulary() > vocabulary)
+  if (!tokenizer_text.empty() && is.tokenizer->vocabulary() > vocabulary)
     return Error{ErrorCode::invalid_argument, "its tokenizer.json has tokens up to " +
                                                   std::to_string(is.tokenizer->vocabulary() - 1) +
                                                   ", the model only " + std::to_string(vocabulary) +
                                                   ": they are not of the same model"};
-  is.ends = std::move(image.text.ends);
   return is;
 }
 
@@ -98,7 +94,7 @@ Result<std::unique_ptr<ServedModel>> ServedModel::set_up(const Options& options,
                                                          tensor::Buffer image) {
   std::unique_ptr<ServedModel> served(new ServedModel(options));
   served->is_ = std::move(is);
-  const model::Model& model = *served->is_.model;
+  const model::Model& model = served->is_.model();
   auto placed = served->use_.run([&] { return served->place(std::move(image), options.workers); });
   if (!placed) return placed.error();
   served->features_ = features_of(model);
@@ -134,39 +130,38 @@ Result<void> ServedModel::download(std::uint64_t first, MutableByteView to) {
 }
 
 Result<tensor::Buffer> ServedModel::read_back() {
-  auto weights = tensor::BufferPool(tensor::host_memory(), kUnlimited).take(is_.layout.bytes);
+  auto weights = tensor::BufferPool(tensor::host_memory(), kUnlimited).take(is_.layout().bytes);
   if (!weights) return weights;
-  const MutableByteView bytes = bytes_in(*weights, is_.layout.bytes);
+  const MutableByteView bytes = bytes_in(*weights, is_.layout().bytes);
   if (auto read = download(0, bytes); !read) return read.error();
   checkpoint::ModelContent there;
   checkpoint::describe_bytes(there, {}, bytes);
-  if (there.image_digest() != is_.content->image_digest())
+  if (there.image_digest() != is_.content().image_digest())
     return Error{ErrorCode::corrupted, "the memory of " + use_.device().id() +
                                            " does not hold the weights that were loaded to it"};
   return weights;
 }
 
 ModelBytes ServedModel::bytes() const {
-  const std::shared_ptr<const std::string>& texts = is_.texts;
-  ModelBytes bytes{is_.content, {}, {texts, as_bytes(*texts)}};
+  ModelBytes bytes{is_.image, {}};
   if (use_.device().backend().capabilities().host_accessible)
-    bytes.image = {weights_, {weights_->as<const std::byte>(), is_.layout.bytes}};
+    bytes.image = {weights_, {weights_->as<const std::byte>(), is_.layout().bytes}};
   return bytes;
 }
 
 Result<SharedBytes> ServedModel::image_piece(std::size_t piece) {
-  if (piece >= is_.content->image_pieces())
+  if (piece >= is_.content().image_pieces())
     return Error{ErrorCode::invalid_argument,
-                 "the model has " + std::to_string(is_.content->image_pieces()) + " pieces"};
-  Bytes bytes(is_.content->piece_bytes(piece));
-  const auto read = use_.run([&] { return download(is_.content->piece_first(piece), bytes); });
+                 "the model has " + std::to_string(is_.content().image_pieces()) + " pieces"};
+  Bytes bytes(is_.content().piece_bytes(piece));
+  const auto read = use_.run([&] { return download(is_.content().piece_first(piece), bytes); });
   return read ? Result<SharedBytes>(SharedBytes::from(std::move(bytes)))
               : Result<SharedBytes>(read.error());
 }
 
 Result<void> ServedModel::place(tensor::Buffer image, int workers) {
   ops::Backend& backend = use_.device().backend();
-  auto program = model::make_program(*is_.model, backend, workers);
+  auto program = model::make_program(is_.model(), backend, workers);
   if (!program) return program.error();
   program_ = std::move(*program);
   if (backend.capabilities().host_accessible) {
@@ -175,15 +170,15 @@ Result<void> ServedModel::place(tensor::Buffer image, int workers) {
     tensor::BufferPool pool(backend.memory(), backend.capabilities().memory_bytes);
     auto lane = ops::Lane::open(backend, pool);
     if (!lane) return lane.error();
-    auto placed = ops::place(*lane, pool,
-                             std::span(image.as<const float>(), is_.layout.bytes / sizeof(float)));
+    auto placed = ops::place(
+        *lane, pool, std::span(image.as<const float>(), is_.layout().bytes / sizeof(float)));
     if (!placed) return placed.error().within("weights of the model");
     weights_ = std::make_shared<const tensor::Buffer>(*std::move(placed));
   }
-  if (is_.layout.format == ops::WeightFormat::fp32)
-    return program_->load({weights_->as<const float>(), is_.model->parameter_count()});
-  return program_->load_image(is_.layout.format,
-                              {weights_->as<const std::byte>(), is_.layout.bytes});
+  if (is_.layout().format == ops::WeightFormat::fp32)
+    return program_->load({weights_->as<const float>(), is_.model().parameter_count()});
+  return program_->load_image(is_.layout().format,
+                              {weights_->as<const std::byte>(), is_.layout().bytes});
 }
 
 Result<void> ServedModel::probe() {
@@ -201,16 +196,17 @@ Result<void> ServedModel::probe() {
 
 Result<void> ServedModel::open_texts() {
   if (features_ > 0) return {};
-  if (is_.model->representation() > 0) {
+  if (is_.model().representation() > 0) {
     auto encoder = TextEncoder::open(
-        *program_, {.model = is_.model.get(), .tokenizer = is_.tokenizer, .pooling = is_.pooling});
+        *program_,
+        {.model = &is_.model(), .tokenizer = is_.tokenizer, .pooling = is_.image->text.pooling});
     if (!encoder) return encoder.error();
     encoder_ = *std::move(encoder);
     return {};
   }
-  auto texts = TextEngine::open(*program_, {.model = is_.model.get(),
+  auto texts = TextEngine::open(*program_, {.model = &is_.model(),
                                             .tokenizer = is_.tokenizer,
-                                            .ends = is_.ends,
+                                            .ends = is_.image->text.ends,
                                             .chat = is_.chat,
                                             .clock = clock_});
   if (!texts) return texts.error();
@@ -318,9 +314,9 @@ Result<GenerateAnswer> ServedModel::tell_classes(const GenerateRequest& request,
 }
 
 Result<std::size_t> ServedModel::class_of(std::span<const float> features) {
-  std::vector<std::uint8_t> bytes(is_.model->sample_bytes());  // the label is 0
+  std::vector<std::uint8_t> bytes(is_.model().sample_bytes());  // the label is 0
   std::memcpy(bytes.data(), features.data(), features.size_bytes());
-  std::vector<float> scores(is_.model->vocabulary());
+  std::vector<float> scores(is_.model().vocabulary());
   if (auto done = program_->scores(0, {0, bytes}, scores); !done) return done.error();
   if (!std::ranges::all_of(scores, [](float score) { return std::isfinite(score); }))
     return Error{

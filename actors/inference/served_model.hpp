@@ -28,10 +28,9 @@ struct ModelFacts {
 
 // What others take of a model to serve it too. Its owner keeps the memory for as long as somebody reads it.
 struct ModelBytes {
-  std::shared_ptr<const checkpoint::ModelContent> content;
-  SharedBytes
-      image;  // empty: it is in the memory of a device, which the model's thread alone reads
-  SharedBytes texts;  // joined
+  std::shared_ptr<const checkpoint::WeightImage> is;
+  SharedBytes image;  // empty: it is in a device's memory, which the model's thread alone reads
+  const checkpoint::ModelContent& content() const { return *is->content; }
 };
 
 class ServedModel {
@@ -74,7 +73,7 @@ class ServedModel {
   // Of one that reads rows (row_answers.cpp): how many numbers each has, 0 of one that reads texts; how
   // many classes are told; and a row's scores. Fails with: device_lost, internal.
   std::size_t row_features() const { return features_; }
-  std::size_t row_classes() const { return is_.model->vocabulary(); }
+  std::size_t row_classes() const { return is_.model().vocabulary(); }
   Result<void> score_row(std::span<const float> features, std::span<float> scores);
   // Of an encoder; null: it is none. What it does is counted as the device's by represent().
   const TextEncoder* encoder() const { return encoder_.get(); }
@@ -94,15 +93,13 @@ class ServedModel {
       : use_(*options.device, options.user), clock_(options.clock) {}
   // What it is, wherever its weights are.
   struct Description {
-    std::shared_ptr<const model::Model> model;
+    std::shared_ptr<const checkpoint::WeightImage> image;  // without the tokenizer's text
     ModelFacts facts;
-    model::WeightLayout layout;
     std::shared_ptr<const tokenizer::Tokenizer> tokenizer;  // null: the model reads rows
-    std::vector<model::Token> ends;                         // behind which a text is over
     std::shared_ptr<const ChatForm> chat;
-    checkpoint::Pooling pooling = checkpoint::Pooling::mean;
-    std::shared_ptr<const checkpoint::ModelContent> content;
-    std::shared_ptr<const std::string> texts;  // joined
+    const model::Model& model() const { return *image->model; }
+    const model::WeightLayout& layout() const { return image->layout; }
+    const checkpoint::ModelContent& content() const { return *image->content; }
   };
   static Result<Description> describe(checkpoint::WeightImage image);
   // `image`: the weights, in host memory; kept where that is the device's.

@@ -25,6 +25,9 @@ using nlohmann::json;
 // So often it is looked whether others serve a newer version of what is a copy here.
 constexpr auto kFollowEvery = std::chrono::milliseconds(500);
 
+// Of a model that no node is known to serve: a moment for the news of a fresh `serve`, no longer.
+constexpr int kLooksForNews = 15;
+
 struct Found {  // the job that a `serve` means
   std::string name, job, weights;
   std::uint64_t steps = 0;  // its last one; 0: not known
@@ -76,7 +79,7 @@ void unserve(Self* self, const Command& command) {
 }
 
 // Under this name, what is meant: beside what answers under it, if that is to be replaced.
-void serve_as(Self* self, const std::string& name, Loading loading, bool replace) {
+void serve_as(Self* self, const std::string& name, Loading loading) {
   const Answer answer = loading.answer;
   if (auto good = check_model_name(name); !good) return answer(error_json(good.error()));
   const auto here = self->state.models.find(name);
@@ -86,7 +89,7 @@ void serve_as(Self* self, const std::string& name, Loading loading, bool replace
         error_json({ErrorCode::wrong_state,
                     "model " + name + " is being " + (here->second.next ? "loaded" : "withdrawn") +
                         " right now: wait for that, or `gpunode unserve " + name + "`"}));
-  if (is_here && !replace)
+  if (is_here && !loading.replace)
     return answer(
         error_json({ErrorCode::already_exists,
                     "this node serves a model named '" + name +
@@ -117,7 +120,8 @@ void roll_back(Self* self, const std::string& name, const Answer& answer) {
   loading.source.pinned = 0;
   if (!loading.source.copy) loading.source.path = field<std::string>(before, "at", "");
   loading.source.job.clear();
-  serve_as(self, name, std::move(loading), true);
+  loading.replace = true;
+  serve_as(self, name, std::move(loading));
 }
 
 void serve_job(Self* self, const Command& command, const json& arguments) {
@@ -152,10 +156,12 @@ void serve(Self* self, const Command& command) {
                              .weights = field<std::string>(arguments, "weights", ""),
                              .copy = field<bool>(arguments, "copy", false),
                              .pinned = field<std::uint64_t>(arguments, "version", 0)},
-                  .answer = command.answer};
+                  .answer = command.answer,
+                  .replace = field<bool>(arguments, "replace", false),
+                  .looks = kLooksForNews};
   if (loading.source.path.empty() && !loading.source.copy)
     return serve_job(self, command, arguments);
-  serve_as(self, name, std::move(loading), field<bool>(arguments, "replace", false));
+  serve_as(self, name, std::move(loading));
 }
 
 // What the node tells of a model that it serves: the step and digest of its weights, and the job
@@ -223,14 +229,15 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
         serve_as(self, found.name,
                  {.source = {.path = {}, .job = found.job, .weights = found.weights},
                   .steps = found.steps,
-                  .answer = found.answer},
-                 found.replace);
+                  .answer = found.answer,
+                  .replace = found.replace});
       },
       [self](const MovedBytes& moved) {
         for (const auto& [name, model] : self->state.models)
           if (model.now && model.now->actor == moved.model)
             self->state.shelf->put(moved.digest, moved.bytes, moved.model);
       },
+      [self](const detail::Again& again) { serve_as(self, again.name, again.loading); },
       [self](const Tick&) {
         self->delayed_send(self, kFollowEvery, Tick{});
         follow(self);

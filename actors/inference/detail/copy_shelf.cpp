@@ -34,17 +34,20 @@ CallHandler CopyShelf::answers(std::shared_ptr<CopyShelf> shelf) {
     if (!place)
       return reply(Error{ErrorCode::not_found, "this node serves no model of the digest " +
                                                    ask->digest.text().substr(0, 12)});
-    const checkpoint::ModelContent& content = *place->bytes.content;
+    const checkpoint::ModelContent& content = place->bytes.content();
     if (!ask->piece) return reply(SharedBytes::from(encode_copy(content)));
     const std::size_t piece = *ask->piece;
     if (piece >= content.pieces.size())
       return reply(Error{ErrorCode::invalid_argument,
                          "the model has " + std::to_string(content.pieces.size()) + " pieces"});
-    const bool of_texts = piece >= content.image_pieces();
-    if (!of_texts && place->bytes.image.empty())
+    const std::size_t first = content.piece_first(piece), bytes_of_it = content.piece_bytes(piece);
+    if (piece >= content.image_pieces()) {
+      const std::string texts = checkpoint::joined(*place->bytes.is->texts);
+      return reply(SharedBytes::from(to_bytes(as_bytes(texts).subspan(first, bytes_of_it))));
+    }
+    if (place->bytes.image.empty())
       return caf::anon_send(place->model, ReadPiece{piece, std::move(reply)});
-    const SharedBytes& from = of_texts ? place->bytes.texts : place->bytes.image;
-    reply(from.part(content.piece_first(piece), content.piece_bytes(piece)));
+    reply(place->bytes.image.part(first, bytes_of_it));
   };
 }
 

@@ -4,6 +4,7 @@
 
 #include "actors/json_answer.hpp"
 #include "runtime/security/rights.hpp"
+#include "runtime/storage/checksum.hpp"
 
 namespace gpunode::inference {
 
@@ -31,6 +32,7 @@ std::vector<OfferedVersion> offered_versions(const ClusterSnapshot& cluster,
     if (!node->self && (node->rights & security::kRightServe) == 0) continue;
     const ModelVersion version = version_in(arguments_of(std::string(as_text(entry.value))));
     if (version.number == 0 || version.number > kLargestNumber) continue;
+    if (!storage::Sha256::parse(version.digest)) continue;  // it becomes a folder's name
     auto found = std::ranges::find(offers, version, &OfferedVersion::version);
     if (found == offers.end()) found = offers.insert(offers.end(), {version, {}});
     found->holders.push_back(entry.owner);

@@ -203,31 +203,22 @@ Result<checkpoint::WeightImage> copy_model(const CopyOrder& order,
   return Copier(order, room).run();
 }
 
-Result<checkpoint::WeightImage> copy_and_keep(const CopyOrder& order,
-                                              const ServedModel::Options::Room& room,
-                                              storage::FileSystem& files,
-                                              const storage::Path& folder) {
-  MutableByteView bytes;
-  auto image = copy_model(order, [&](std::size_t count) {
-    auto taken = room(count);
-    if (taken) bytes = *taken;
-    return taken;
-  });
-  if (!image) return image;
+void keep_copy(const std::string& model, const checkpoint::WeightImage& image, ByteView bytes,
+               storage::FileSystem& files, const storage::Path& folder) {
   const storage::Path begun = folder.string() + ".begun";
   static_cast<void>(files.remove(begun));  // of a node that was killed over it
-  auto kept = Result<void>();
-  if (auto saved = checkpoint::save_weight_image(files, *image, bytes, begun); !saved)
+  Result<void> kept;
+  if (auto saved = checkpoint::save_weight_image(files, image, bytes, begun); !saved)
     kept = saved.error();
   else
     kept = files.rename(begun, folder);
   if (kept) kept = files.sync_folder(folder.parent_path());
-  if (kept) return image;
+  if (kept) return;
   static_cast<void>(files.remove(begun));
-  log::warning("serving",
-               "model " + order.model +
-                   " is served, and is not kept on this node's disk: " + kept.error().message());
-  return image;
+  log::warning("serving", "model " + model +
+                              " is served, and is not kept on this node's disk, so that a restart "
+                              "takes it from others again: " +
+                              kept.error().message());
 }
 
 }  // namespace gpunode::inference

@@ -28,11 +28,8 @@ struct CopyOrder {
 Result<checkpoint::WeightImage> copy_model(const CopyOrder& order,
                                            const ServedModel::Options::Room& room);
 
-// The same, and keeps it in the folder, whole or not at all, as load_weight_image() takes it; a disk that
-// cannot is logged.
-Result<checkpoint::WeightImage> copy_and_keep(const CopyOrder& order,
-                                              const ServedModel::Options::Room& room,
-                                              storage::FileSystem& files,
-                                              const storage::Path& folder);
+// Keeps it in the folder, whole or not at all, as load_weight_image() takes it; a disk that cannot is logged.
+void keep_copy(const std::string& model, const checkpoint::WeightImage& image, ByteView bytes,
+               storage::FileSystem& files, const storage::Path& folder);
 
 }  // namespace gpunode::inference

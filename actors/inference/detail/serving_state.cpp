@@ -15,6 +15,7 @@ namespace {
 using nlohmann::json;
 
 // Who is drained has so long to answer what it was asked; a leaving node has no longer either.
+constexpr auto kLookForNews = std::chrono::milliseconds(200);
 constexpr auto kDrainWithin = std::chrono::seconds(20);
 // A version that could not be had is tried again after so long, then twice as long, up to the last.
 constexpr Duration kFirstRetry = std::chrono::seconds(2), kLongestRetry = std::chrono::minutes(2);
@@ -86,17 +87,13 @@ void load(Self* self, const std::string& name, const Loading& loading) {
                           .path = loading.source.path};
   if (const auto format = ops::weight_format_of(loading.source.weights)) is.weights = *format;
   if (loading.source.copy && !options.files->exists(loading.source.path))
-    is.take = [files = options.files,
-               order = CopyOrder{.model = name,
+    is.take = [order = CopyOrder{.model = name,
                                  .digest = *storage::Sha256::parse(loading.digest),
                                  .holders = holders_of(options, name, loading.digest),
                                  .calls = options.calls,
                                  .clock = options.clock,
-                                 .stop = loading.stop.get_token()},
-               folder =
-                   storage::Path(loading.source.path)](const ServedModel::Options::Room& room) {
-      return copy_and_keep(order, room, *files, folder);
-    };
+                                 .stop = loading.stop.get_token()}](
+                  const ServedModel::Options::Room& room) { return copy_model(order, room); };
   self->send(loading.actor, Load{std::move(is), options.choose_device});
 }
 
@@ -118,6 +115,16 @@ json facts_told(const Serving& serving, const ModelFacts& facts) {
   if (facts.step > 0) told["step"] = facts.step;  // a file does not say of which it is
   if (!serving.source.job.empty()) told["job"] = serving.source.job;
   return told;
+}
+
+// A copy, on this node's disk, while it answers already. One on a device is taken from others again.
+void keep_on_disk(Self* self, const std::string& name, const Serving& serving,
+                  const ModelBytes& bytes) {
+  storage::FileSystem* files = self->state.options.files;
+  if (!serving.source.copy || bytes.image.empty() || files->exists(serving.source.path)) return;
+  self->spawn<caf::detached>([name, bytes, files, folder = serving.source.path] {
+    keep_copy(name, *bytes.is, bytes.image.view, *files, folder);
+  });
 }
 
 void drain(Self* self, const std::string& name, const caf::actor& actor) {
@@ -168,8 +175,13 @@ void keep(Self* self, const std::string& name, const Serving& serving) {
 
 void begin(Self* self, const std::string& name, Loading loading) {
   State& state = self->state;
-  if (auto chosen = choose_source(self, name, loading); !chosen)
-    return loading.answer(error_json(chosen.error()));
+  if (auto chosen = choose_source(self, name, loading); !chosen) {
+    const bool is_early =
+        chosen.error().code == ErrorCode::not_found && loading.source.copy && loading.looks > 0;
+    if (!is_early) return loading.answer(error_json(chosen.error()));
+    --loading.looks;
+    return static_cast<void>(self->delayed_send(self, kLookForNews, Again{name, loading}));
+  }
   auto device = state.options.choose_device();
   if (!device) return loading.answer(error_json(device.error()));
   Model& model = state.models[name];
@@ -222,6 +234,7 @@ void on_loaded(Self* self, const Loaded& loaded) {
   state.retries.erase(loaded.name);
   state.shelf->put(facts.digest, loaded.bytes, serving.actor);
   keep(self, loaded.name, serving);
+  keep_on_disk(self, loaded.name, serving, loaded.bytes);
   publish(self, loaded.name, serving, facts);
   if (model.now) {
     if (model.now->version.number != serving.version.number)

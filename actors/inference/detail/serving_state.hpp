@@ -32,12 +32,18 @@ struct Loading {
   // Must be of this digest, where there is one; and gets a new number all the same.
   std::string digest = {};
   bool anew = false;
-  Answer answer = {};  // of the `serve` that waits for it
+  Answer answer = {};    // of the `serve` that waits for it
+  bool replace = false;  // what answers under the name
+  int looks = 0;         // so often it is waited for news of a copy that nobody seems to serve
 
   caf::actor actor = {};
   std::optional<snapshot::CheckpointKey> key = {};
   compute::NodeDevice* device = nullptr;
   std::stop_source stop = {};
+};
+struct Again {  // to itself: what was begun too early
+  std::string name;
+  Loading loading;
 };
 // Answers.
 struct Serving {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/security/rights.hpp"
+#include "runtime/storage/checksum.hpp"
 
 namespace gpunode::inference {
 namespace {
@@ -19,14 +20,20 @@ class Book : public ::testing::Test {
     id.value[0] = static_cast<std::byte>(number);
     return id;
   }
-  void serves(int number, std::uint64_t version, const std::string& digest,
+  static std::string digest_of(const std::string& content) {
+    return storage::sha256_of(as_bytes(content)).text();
+  }
+  void serves(int number, std::uint64_t version, const std::string& content,
               PeerHealth health = PeerHealth::alive, std::uint32_t rights = security::kRightServe) {
     NodeInfo node;
     node.id = id(number);
     node.health = health;
     node.rights = rights;
     cluster_.nodes.push_back(node);
-    const std::string told = nlohmann::json{{"version", version}, {"digest", digest}}.dump();
+    const std::string told =
+        nlohmann::json{{"version", version},
+                       {"digest", content.size() > 1 ? content : digest_of(content)}}
+            .dump();
     cluster_.entries.push_back({node.id, call_name("m"), to_bytes(as_bytes(told))});
   }
   std::vector<std::uint64_t> numbers() const {
@@ -35,9 +42,9 @@ class Book : public ::testing::Test {
       all.push_back(one.version.number);
     return all;
   }
-  std::uint64_t number(const std::string& digest, const std::vector<ModelVersion>& known = {},
+  std::uint64_t number(const std::string& content, const std::vector<ModelVersion>& known = {},
                        bool anew = false) const {
-    return number_for(offered_versions(cluster_, "m"), digest, known, anew);
+    return number_for(offered_versions(cluster_, "m"), digest_of(content), known, anew);
   }
 
   ClusterSnapshot cluster_;
@@ -53,8 +60,8 @@ TEST_F(Book, TheFirstIsOneAndAnotherContentTheNext) {
   EXPECT_EQ(number("b"), 5u);
   EXPECT_EQ(number("a", {}, true), 5u);
   // What this node served before counts too.
-  EXPECT_EQ(number("b", {{7, "b"}}), 7u);
-  EXPECT_EQ(number("c", {{7, "b"}}), 8u);
+  EXPECT_EQ(number("b", {{7, digest_of("b")}}), 7u);
+  EXPECT_EQ(number("c", {{7, digest_of("b")}}), 8u);
 }
 
 TEST_F(Book, WhoIsAwayMayNotServeOrTellsNonsenseIsNotBelieved) {
@@ -63,6 +70,7 @@ TEST_F(Book, WhoIsAwayMayNotServeOrTellsNonsenseIsNotBelieved) {
   serves(3, 9, "x", PeerHealth::alive, security::kRightCall);
   serves(4, ~std::uint64_t{0}, "x");
   serves(5, 0, "x");
+  serves(6, 9, "../../x");
   EXPECT_THAT(numbers(), ElementsAre(1));
   EXPECT_EQ(number("b"), 2u);
 }
@@ -73,10 +81,13 @@ TEST_F(Book, ACopyIsOfTheNewestOrOfTheOneThatItIsPinnedTo) {
   serves(2, 2, "b");
   serves(3, 2, "c");  // two were made at once: the larger digest
   serves(4, 2, "c");
+  serves(5, 2, "b");
   const auto offers = offered_versions(cluster_, "m");
-  EXPECT_EQ(wanted_of(offers, 0)->version, (ModelVersion{2, "c"}));
-  EXPECT_THAT(wanted_of(offers, 0)->holders, ElementsAre(id(3), id(4)));
-  EXPECT_EQ(wanted_of(offers, 1)->version.digest, "a");
+  const bool is_c = digest_of("c") > digest_of("b");
+  EXPECT_EQ(wanted_of(offers, 0)->version, (ModelVersion{2, digest_of(is_c ? "c" : "b")}));
+  EXPECT_THAT(wanted_of(offers, 0)->holders,
+              is_c ? ElementsAre(id(3), id(4)) : ElementsAre(id(2), id(5)));
+  EXPECT_EQ(wanted_of(offers, 1)->version.digest, digest_of("a"));
   EXPECT_EQ(wanted_of(offers, 3), nullptr);
 }
 

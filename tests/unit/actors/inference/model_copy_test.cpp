@@ -92,13 +92,10 @@ class ModelCopy : public ::testing::Test {
             .stop = stop_.get_token()};
   }
   Result<checkpoint::WeightImage> copy() {
-    return copy_and_keep(
-        order(),
-        [this](std::size_t bytes) {
-          room_.assign(bytes, std::byte{0});
-          return Result<MutableByteView>(MutableByteView(room_));
-        },
-        disk_, "/models/d");
+    return copy_model(order(), [this](std::size_t bytes) {
+      room_.assign(bytes, std::byte{0});
+      return Result<MutableByteView>(MutableByteView(room_));
+    });
   }
 
   SystemClock clock_;
@@ -135,7 +132,9 @@ TEST_F(ModelCopy, IsWholeWhoeverElseLiesRefusesOrLeaves) {
 
 TEST_F(ModelCopy, IsKeptAsAFolderThatIsLoadedAgain) {
   manners_[node(1)] = Manner::good;
-  ASSERT_TRUE(copy());
+  const auto image = copy();
+  ASSERT_TRUE(image);
+  keep_copy("m", *image, room_, disk_, "/models/d");
   Bytes again;
   const auto loaded =
       checkpoint::load_weight_image(disk_, "/models/d", {.room = [&](std::size_t bytes) {
@@ -158,7 +157,6 @@ TEST_F(ModelCopy, SaysWhyThereIsNone) {
   EXPECT_THAT(copy().error().message(), HasSubstr("not of that digest"));
   manners_ = {{node(1), Manner::wrong_bytes}, {node(2), Manner::short_bytes}};
   EXPECT_THAT(copy().error().message(), HasSubstr("wrong bytes"));
-  EXPECT_FALSE(disk_.exists("/models/d"));
 }
 
 TEST_F(ModelCopy, EndsWhenItIsNotWantedAnyMore) {

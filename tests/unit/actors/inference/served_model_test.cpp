@@ -77,12 +77,12 @@ TEST_F(Served, loses_a_device_that_does_not_get_on_and_answers_no_more) {
 TEST_F(Served, gives_its_image_piece_by_piece) {
   const auto model = load();
   const ModelBytes bytes = model->bytes();
-  EXPECT_EQ(bytes.content->digest().text(), model->facts().digest);
-  ASSERT_EQ(bytes.content->image_pieces(), 1u);
+  EXPECT_EQ(bytes.content().digest().text(), model->facts().digest);
+  ASSERT_EQ(bytes.content().image_pieces(), 1u);
   const auto piece = model->image_piece(0);
   ASSERT_TRUE(piece) << piece.error().message();
   EXPECT_EQ(to_bytes(piece->view), to_bytes(bytes.image.view));
-  EXPECT_EQ(storage::sha256_of(piece->view), bytes.content->pieces[0]);
+  EXPECT_EQ(storage::sha256_of(piece->view), bytes.content().pieces[0]);
   EXPECT_EQ(model->image_piece(1).error().code, ErrorCode::invalid_argument);
 }
 

@@ -123,7 +123,9 @@ TEST_F(ServedByActor, says_who_serves_other_weights_under_the_name) {
   other.name = "b";
   other.rights = security::kRightServe;
   known.nodes = {other};
-  known.entries = {{other.id, "model/m", to_bytes(as_bytes(R"({"digest": "00", "version": 1})"))}};
+  known.entries = {
+      {other.id, "model/m",
+       to_bytes(as_bytes(R"({"version": 1, "digest": ")" + std::string(64, '0') + "\"}"))}};
   cluster_.write(known);
   EXPECT_THAT(told("serve", R"({"path": "/file", "name": "m"})"),
               ::testing::AllOf(::testing::HasSubstr(R"("differs_from":["b"])"),
