@@ -30,6 +30,7 @@ Result<tensor::Buffer> host_room(const compute::NodeDevice& device, std::size_t 
                           is_the_devices ? backend.capabilities().memory_bytes : kUnlimited);
   auto room = pool.take(bytes);
   if (!room) return room.error().within("weights of the model");
+  tensor::expect_filled(*room);
   return room;
 }
 

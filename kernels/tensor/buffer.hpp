@@ -51,6 +51,10 @@ class Buffer {
   std::size_t bytes_ = 0;
 };
 
+// Of the machine's memory: every byte will be written. Large ones then come in pages of 2 MiB, where the
+// system has them: one fault for 512, and none of the memory unused.
+void expect_filled(const Buffer& buffer);
+
 class BufferPool {
  public:
   // `budget_bytes`: the most that is ever allocated at once, kept pieces included.

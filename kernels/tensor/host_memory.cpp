@@ -44,7 +44,14 @@ class HostMemory final : public Memory {
   Device device_{DeviceKind::cpu, "cpu"};
 };
 
+constexpr std::size_t kHuge = 8 << 20;
+
 }  // namespace
+
+void expect_filled(const Buffer& buffer) {
+  if (buffer.size() >= kHuge)
+    static_cast<void>(::madvise(buffer.data(), buffer.size(), MADV_HUGEPAGE));
+}
 
 std::shared_ptr<Memory> host_memory() {
   static const std::shared_ptr<Memory> memory = std::make_shared<HostMemory>();
