@@ -35,16 +35,6 @@ struct Found {  // the job that a `serve` means
   Answer answer;
 };
 
-// One that is not loaded yet is given up.
-void give_up(Self* self, const std::string& name, Model& model) {
-  Loading given_up = std::move(*model.next);
-  model.next.reset();
-  given_up.stop.request_stop();
-  self->state.drained[given_up.actor.address()] = name;
-  self->send<caf::message_priority::high>(given_up.actor, Shutdown{});
-  given_up.answer(error_json({ErrorCode::cancelled, "model " + name + " was withdrawn meanwhile"}));
-}
-
 Error not_served(Self* self, const std::string& name) {
   std::string others;
   const auto cluster = self->state.options.cluster->read();
@@ -74,7 +64,8 @@ void unserve(Self* self, const Command& command) {
   model.unserved = command.answer;
   state.kept.erase(name);
   remember(self);
-  if (model.next) give_up(self, name, model);
+  if (model.next)
+    give_up(self, name, {ErrorCode::cancelled, "model " + name + " was withdrawn meanwhile"});
   if (model.now) withdraw(self, name);
 }
 
@@ -82,6 +73,8 @@ void unserve(Self* self, const Command& command) {
 void serve_as(Self* self, const std::string& name, Loading loading) {
   const Answer answer = loading.answer;
   if (auto good = check_model_name(name); !good) return answer(error_json(good.error()));
+  if (self->state.leaving)
+    return answer(error_json({ErrorCode::cancelled, "this node leaves the cluster"}));
   const auto here = self->state.models.find(name);
   const bool is_here = here != self->state.models.end();
   if (is_here && (here->second.next || here->second.unserved))
@@ -242,6 +235,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
         self->delayed_send(self, kFollowEvery, Tick{});
         follow(self);
       },
+      [self](const Leave& order) { leave(self, order); },
       [self](const Shutdown& shutdown) {
         // Ahead of the requests that wait: those are answered by their end.
         for (auto& [name, model] : self->state.models) {

@@ -46,13 +46,32 @@ void RunningNode::on_device_lost(const std::string& device, const std::string& r
   tellers_.emplace_back([this, device, reason] { config_.on_device_lost(device, reason); });
 }
 
-// Whether `child` says in time that it has left.
-bool RunningNode::leave(caf::actor Children::*child, Duration timeout) {
+// Whether the child says that it has left.
+std::future<bool> RunningNode::begin_to_leave(caf::actor Children::*child, Duration timeout) {
   auto promise = std::make_shared<std::promise<bool>>();
   auto left = promise->get_future();
   send(child,
        Leave{timeout, AnswerOnce<bool>([promise](bool done) { promise->set_value(done); }, false)});
+  return left;
+}
+
+bool RunningNode::leave(caf::actor Children::*child, Duration timeout) {
+  auto left = begin_to_leave(child, timeout);
   return left.wait_for(timeout + kLeaveAnswerTerm) == std::future_status::ready && left.get();
+}
+
+// The jobs go on without this node before it says goodbye, so nobody waits for a detector; and what its
+// models were asked, and clients asked here, is answered meanwhile.
+void RunningNode::hand_over() {
+  const Time until = parts_.clock->now() + kLeaveTimeout;
+  const auto models = begin_to_leave(&Children::serving, kLeaveTimeout);
+  leave(&Children::job_board, kLeaveTimeout);
+  const auto left = [&] {
+    return std::chrono::ceil<std::chrono::milliseconds>(
+        std::max(Duration(0), until - parts_.clock->now()));
+  };
+  if (http_front_) http_front_->drain(left());
+  models.wait_for(left());
 }
 
 // What was asked is answered before a goodbye, and thrown away before a stop. A handler that does
@@ -120,8 +139,7 @@ void RunningNode::end(bool politely) {
     phase_ = Phase::ending;
     politely = politely && failure_.empty();
   }
-  // The jobs go on without this node before it says goodbye, so nobody waits for a detector.
-  if (politely && system_) leave(&Children::job_board, kLeaveTimeout);
+  if (politely && system_) hand_over();
   if (local_server_) local_server_->close();
   if (metrics_server_) metrics_server_->close();
   if (http_front_) http_front_->close();

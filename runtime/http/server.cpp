@@ -61,6 +61,14 @@ class SocketServer final : public Server {
   ~SocketServer() override { close(); }
 
   HostPort place() const override { return opened_.place; }
+  void drain(std::chrono::milliseconds at_most) override {
+    constexpr auto kLook = std::chrono::milliseconds(20);
+    ::shutdown(opened_.listening.get(), SHUT_RDWR);
+    for (auto left = at_most; left > left.zero(); left -= kLook) {
+      if (std::lock_guard lock(mutex_); served_.empty() && waiting_.empty()) return;
+      std::this_thread::sleep_for(kLook);
+    }
+  }
   void close() override {
     {
       std::lock_guard lock(mutex_);

@@ -113,26 +113,46 @@ class Versions(cluster.ProcessTest):
         b = self.world.start("b")
         self.wait_for(b, {"a": first, "b": first})
 
-    def test_what_is_asked_is_answered_before_a_model_goes(self):
-        self.served(self.a, self.paths[0], "--name", "m")
+    def ask_four(self, node):
+        """Long texts, of a model that takes its time."""
         told = []
-        texts = [threading.Thread(target=lambda: told.append(self.said(self.a, tokens=56)))
-                 for _ in range(4)]
+        texts = [threading.Thread(target=lambda: told.append(self.said(node, tokens=56))) for _ in range(4)]
         for text in texts:
             text.start()
-        cluster.wait_until(lambda: 'gpunode_texts_under_way{model="m"} 0\n' not in
+        cluster.wait_until(lambda: 'gpunode_texts_under_way{model="m"} 4\n' in
                            self.a.ask("metrics").out, "texts are under way")
-        gone = self.a.ask("unserve", "m")
-        self.assertEqual(gone.code, 0, str(gone))
+        return told, texts
+
+    def serve_slow_one(self):
+        path = self.world.path("slow.safetensors")
+        write_model(path, 4, layers=8, channels=512)
+        return self.served(self.a, path, "--name", "m")
+
+    def assert_all_told(self, told, texts):
         for text in texts:
             text.join()
-        # Each has an answer: its text, or that nobody serves the model any more.
-        for one in told:
-            if one.code != 0:
-                self.assert_says(one.out + one.err, "no node serves a model named 'm'")
-            else:
-                self.assertEqual(one.json["tokens"], 56)
-        self.assertTrue(any(one.code == 0 for one in told), [str(one) for one in told])
+        self.assertEqual([one.code for one in told], [0] * 4, [str(one) for one in told])
+        self.assertEqual([one.json["tokens"] for one in told], [56] * 4)
+
+    def test_what_is_asked_is_answered_before_a_model_goes(self):
+        self.serve_slow_one()
+        told, texts = self.ask_four(self.a)
+        gone = self.a.ask("unserve", "m")
+        self.assertEqual(gone.code, 0, str(gone))
+        self.assert_all_told(told, texts)
+        self.assert_fails(self.said(self.a), 1, "no node serves a model named 'm'")
+
+    def test_what_is_asked_is_answered_before_a_node_leaves(self):
+        b = self.world.join("b", self.a)
+        self.wait_for(b, {"a": self.serve_slow_one()})
+        told, texts = self.ask_four(b)
+        left = self.a.ask("leave")
+        self.assertEqual(left.code, 0, str(left))
+        self.assert_all_told(told, texts)
+        self.a.wait()
+        # And it is served again by the node that comes back.
+        self.a = self.world.start("a")
+        cluster.wait_until(lambda: self.versions(self.a), "it is served again")
 
     def test_what_is_wrong_is_said(self):
         self.assert_fails(self.a.ask("serve", "m", "--copy"), 1, "no live node serves a model named 'm'")

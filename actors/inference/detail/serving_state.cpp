@@ -266,10 +266,31 @@ void withdraw(Self* self, const std::string& name) {
   drain(self, name, serving.actor);
 }
 
+void give_up(Self* self, const std::string& name, const Error& why) {
+  State& state = self->state;
+  Loading given_up = std::move(*state.models[name].next);
+  state.models[name].next.reset();
+  given_up.stop.request_stop();
+  state.drained[given_up.actor.address()] = name;
+  self->send<caf::message_priority::high>(given_up.actor, Shutdown{});
+  given_up.answer(error_json(why));
+}
+
+void leave(Self* self, const Leave& order) {
+  State& state = self->state;
+  state.leaving = order;
+  for (auto& [name, model] : state.models) {
+    if (model.next) give_up(self, name, {ErrorCode::cancelled, "this node leaves the cluster"});
+    if (model.now) withdraw(self, name);
+  }
+  if (state.drained.empty()) (*state.leaving->left)(true);
+}
+
 void on_down(Self* self, const caf::down_msg& down) {
   State& state = self->state;
   if (const auto ended = state.drained.extract(down.source)) {
     const std::string& name = ended.mapped();
+    if (state.leaving && state.drained.empty()) (*state.leaving->left)(true);
     const auto it = state.models.find(name);
     if (it == state.models.end() || !it->second.unserved) return;
     log::info("serving", "model " + name + " is not served any more");
@@ -295,6 +316,7 @@ void on_down(Self* self, const caf::down_msg& down) {
 
 void follow(Self* self) {
   State& state = self->state;
+  if (state.leaving) return;
   for (const auto& [name, kept] : state.kept.items()) {
     const ModelSource source = source_in(kept);
     if (!source.copy || state.models[name].next || state.models[name].unserved) continue;

@@ -72,6 +72,7 @@ struct State {
     Duration wait{};
   };
   std::map<std::string, Retry> retries;
+  std::optional<Leave> leaving;  // nothing is served any more; told once all is answered
 };
 using Self = caf::stateful_actor<State>;
 
@@ -82,6 +83,10 @@ void on_loaded(Self* self, const Loaded& loaded);
 void on_down(Self* self, const caf::down_msg& down);
 // No more calls go to it; it answers what it was asked, and ends.
 void withdraw(Self* self, const std::string& name);
+// One that is not loaded yet is given up, for that reason.
+void give_up(Self* self, const std::string& name, const Error& why);
+// All of them go, until the next start of the node.
+void leave(Self* self, const Leave& order);
 // Those that are copies of what others serve become what others serve now.
 void follow(Self* self);
 // What is served, or was and could not be taken up, for the next start of the node.

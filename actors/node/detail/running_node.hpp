@@ -11,6 +11,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -99,7 +100,9 @@ class RunningNode {
   Result<void> open_doors();
   Result<void> open_http_front();
   void end_soon(bool politely);
+  std::future<bool> begin_to_leave(caf::actor Children::*child, Duration timeout);
   bool leave(caf::actor Children::*child, Duration timeout);
+  void hand_over();
   void leave_if_it_may(const std::string& arguments, std::function<void(std::string)> answer);
   void fail(std::string reason);
   void end_handlers(bool politely);
