@@ -95,6 +95,8 @@ struct CallRequest {
   // Calls with one of these go to one replica where it is not much slower than others: it knows what
   // they begin with.
   std::optional<std::uint64_t> affinity = {};
+  // A handler that says resource_exhausted has not begun: another replica is asked, while there is one.
+  bool elsewhere_if_full = false;
 };
 // What a published name does with a request; answers once, from any thread. Called on the thread
 // that brings the request, and must be quick, unless it is published as pooled.
@@ -105,6 +107,8 @@ struct Publish {
   CallHandler handler;  // null: withdraw
   bool listed = true;   // in the directory, so that other nodes find it by name
   bool pooled = false;  // may take its time: runs on one of the node's handler threads
+  bool reserve =
+      false;  // listed as one that is called where no other node offers the name, or all are full
 };
 
 // --- the directory's writer ---

@@ -31,6 +31,7 @@ constexpr int kLooksForNews = 15;
 struct Found {  // the job that a `serve` means
   std::string name, job, weights;
   std::uint64_t steps = 0;  // its last one; 0: not known
+  std::uint64_t idle_seconds = 0;
   bool replace = false;
   Answer answer;
 };
@@ -53,7 +54,8 @@ void unserve(Self* self, const Command& command) {
   State& state = self->state;
   const auto name = field<std::string>(arguments_of(command.arguments), "model", "");
   const auto found = state.models.find(name);
-  const bool is_here = found != state.models.end() && (found->second.now || found->second.next);
+  const bool is_here = found != state.models.end() &&
+                       (found->second.now || found->second.next || found->second.asleep);
   // One that could not be served since the node was started.
   if (!is_here && state.kept.erase(name) > 0) {
     remember(self);
@@ -61,12 +63,16 @@ void unserve(Self* self, const Command& command) {
   }
   if (!is_here) return command.answer(error_json(not_served(self, name)));
   Model& model = found->second;
+  const bool has_actor = model.next || model.now;
   model.unserved = command.answer;
   state.kept.erase(name);
   remember(self);
   if (model.next)
     give_up(self, name, {ErrorCode::cancelled, "model " + name + " was withdrawn meanwhile"});
-  if (model.now) withdraw(self, name);
+  if (model.now || model.asleep) withdraw(self, name);
+  if (has_actor) return;
+  state.models.erase(found);
+  command.answer(ok_json({{"model", name}}));
 }
 
 // Under this name, what is meant: beside what answers under it, if that is to be replaced.
@@ -122,6 +128,7 @@ void serve_job(Self* self, const Command& command, const json& arguments) {
   const auto on_found = [self, me = caf::actor(self),
                          name = field<std::string>(arguments, "name", ""),
                          weights = field<std::string>(arguments, "weights", ""),
+                         idle = field<std::uint64_t>(arguments, "idle_seconds", 0),
                          replace = field<bool>(arguments, "replace", false),
                          answer = command.answer](const std::string& text) {
     auto found = parsed_answer(text);
@@ -133,7 +140,7 @@ void serve_job(Self* self, const Command& command, const json& arguments) {
                                        "`gpunode jobs` tells what it waits for"}));
     caf::anon_send(me, Found{name.empty() ? field<std::string>(*found, "name", "") : name,
                              field<std::string>(*found, "job", ""), weights,
-                             field<std::uint64_t>(*found, "steps", 0), replace, answer});
+                             field<std::uint64_t>(*found, "steps", 0), idle, replace, answer});
   };
   self->send(self->state.options.job_board,
              Command{"job.find", json{{"job", field<std::string>(arguments, "job", "")}}.dump(),
@@ -148,7 +155,8 @@ void serve(Self* self, const Command& command) {
                              .job = {},
                              .weights = field<std::string>(arguments, "weights", ""),
                              .copy = field<bool>(arguments, "copy", false),
-                             .pinned = field<std::uint64_t>(arguments, "version", 0)},
+                             .pinned = field<std::uint64_t>(arguments, "version", 0),
+                             .idle_seconds = field<std::uint64_t>(arguments, "idle_seconds", 0)},
                   .answer = command.answer,
                   .replace = field<bool>(arguments, "replace", false),
                   .looks = kLooksForNews};
@@ -169,6 +177,7 @@ nlohmann::json facts_in(const ClusterSnapshot& cluster, const NodeId& node,
     facts["digest"] = field<std::string>(told, "digest", "");
     facts["weights"] = field<std::string>(told, "weights", "");
     facts["version"] = field<std::uint64_t>(told, "version", 0);
+    if (field<bool>(told, "asleep", false)) facts["asleep"] = true;
     if (const auto job = field<std::string>(told, "job", ""); !job.empty()) facts["job"] = job;
   }
   return facts;
@@ -185,7 +194,8 @@ void list_models(Self* self, const Command& command) {
       if (name.find('@') != std::string::npos) continue;  // one version of it
       const auto own = self->state.models.find(name);  // known here before the directory shows it
       const bool withdrawn =
-          entry.owner == cluster->self && (own == self->state.models.end() || !own->second.now);
+          entry.owner == cluster->self &&
+          (own == self->state.models.end() || (!own->second.now && !own->second.asleep));
       if (withdrawn) continue;
       nlohmann::json line = facts_in(*cluster, entry.owner, name);
       line["model"] = name;
@@ -220,7 +230,10 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
       [self](const Loaded& loaded) { detail::on_loaded(self, loaded); },
       [self](const Found& found) {
         serve_as(self, found.name,
-                 {.source = {.path = {}, .job = found.job, .weights = found.weights},
+                 {.source = {.path = {},
+                             .job = found.job,
+                             .weights = found.weights,
+                             .idle_seconds = found.idle_seconds},
                   .steps = found.steps,
                   .answer = found.answer,
                   .replace = found.replace});
@@ -235,6 +248,8 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
         self->delayed_send(self, kFollowEvery, Tick{});
         follow(self);
       },
+      [self](const IsIdle& idle) { fall_asleep(self, idle); },
+      [self](const detail::WakeCall& call) { wake(self, call); },
       [self](const Leave& order) { leave(self, order); },
       [self](const Shutdown& shutdown) {
         // Ahead of the requests that wait: those are answered by their end.

@@ -19,7 +19,8 @@ using flatbuffers::Offset;
 constexpr std::size_t kMaxBytes = 16u << 20;
 constexpr std::size_t kMaxNodes = 4096;
 constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 53;
-constexpr std::int64_t kLastTime = 8'000'000'000'000'000;  // in the year 2223
+// Microseconds since 1970, of which differences fit into 64 bits of nanoseconds: 1938 to 2191.
+constexpr std::int64_t kFirstTime = -1'000'000'000'000'000, kLastTime = 7'000'000'000'000'000;
 constexpr std::size_t kIdBytes = sizeof(NodeId::value);
 
 Error corrupted() {
@@ -27,7 +28,7 @@ Error corrupted() {
 }
 
 bool is_a_time(std::int64_t microseconds) {
-  return microseconds >= -kLastTime && microseconds <= kLastTime;
+  return microseconds >= kFirstTime && microseconds <= kLastTime;
 }
 
 Offset<wire::Slices> to_wire(FlatBufferBuilder& out, const SliceCounts& slices) {

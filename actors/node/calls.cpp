@@ -18,6 +18,9 @@ constexpr Duration kShortestLook = std::chrono::milliseconds(1);
 // Of 1024 entries that the directory takes of a node; jobs and its health are others.
 constexpr std::size_t kMostOffers = 512;
 
+// What stands in the directory beside a name that is offered in reserve; else nothing does.
+constexpr std::byte kReserve{1};
+
 thread_local bool on_link = false;
 
 Error gone(const NodeId& peer) {
@@ -76,13 +79,13 @@ Result<void> Calls::publish(const Publish& order) {
       return {ErrorCode::resource_exhausted, "this node offers " + std::to_string(offers_.size()) +
                                                  " names, and cannot tell others of more: withdraw "
                                                  "some"};
-    before = std::exchange(offers_[order.name], {order.handler, order.pooled});
+    before = std::exchange(offers_[order.name], {order.handler, order.pooled, order.reserve});
   } else if (auto withdrawn = offers_.extract(order.name)) {
     before = std::move(withdrawn.mapped());
   }
   if (!order.listed) return {};
   SetEntry entry{service_key(order.name), {}};
-  if (order.handler) entry.value = Bytes{};
+  if (order.handler) entry.value = order.reserve ? Bytes{kReserve} : Bytes{};
   options_.write_entry(std::move(entry));
   return {};
 }
@@ -155,22 +158,26 @@ bool Calls::waiting() const {
 
 // Live nodes that offer the name and were not tried for this call, the one to be asked first.
 std::vector<NodeId> Calls::replicas(const Pending& pending) {
-  std::vector<NodeId> found;
-  if (pending.request.to) {
-    found.push_back(*pending.request.to);
-  } else {
-    const auto cluster = options_.cluster->read();
-    const std::string key = service_key(pending.request.name);
-    for (const NodeInfo& node : cluster->nodes)
-      if (node.lives() && cluster->entry(node.id, key) &&
-          options_.authority->may(node.id, security::kRightServe))
-        found.push_back(node.id);
-    if (offers_.contains(pending.request.name) &&
-        std::ranges::find(found, options_.self) == found.end())
-      found.push_back(options_.self);
+  if (pending.request.to)
+    return pending.tried.contains(*pending.request.to) ? std::vector<NodeId>{}
+                                                       : std::vector{*pending.request.to};
+  std::vector<NodeId> found, reserve;
+  const auto cluster = options_.cluster->read();
+  const std::string key = service_key(pending.request.name);
+  for (const NodeInfo& node : cluster->nodes) {
+    // What this node offers it knows before the directory does.
+    if (node.id == options_.self || !node.lives() || pending.tried.contains(node.id)) continue;
+    const DirectoryEntry* entry = cluster->entry(node.id, key);
+    if (entry && options_.authority->may(node.id, security::kRightServe))
+      (entry->value.empty() ? found : reserve).push_back(node.id);
   }
-  std::erase_if(found, [&](const NodeId& node) { return pending.tried.contains(node); });
-  choice_.arrange(found, pending.request.name, pending.request.affinity, options_.clock->now());
+  if (const auto own = offers_.find(pending.request.name);
+      own != offers_.end() && !pending.tried.contains(options_.self))
+    (own->second.reserve ? reserve : found).push_back(options_.self);
+  for (auto* replicas : {&found, &reserve})
+    choice_.arrange(*replicas, pending.request.name, pending.request.affinity,
+                    options_.clock->now());
+  found.insert(found.end(), reserve.begin(), reserve.end());
   return found;
 }
 
@@ -253,7 +260,9 @@ void Calls::on_reply(const NodeId& from, std::uint64_t call, const ReplyHeader& 
   if (it == pending_.end() || it->second.at != from) return;
   Pending& pending = it->second;
   // What a handler says is the answer, an error too, and so is a named node's refusal.
-  const bool again = reply.not_run || (reply.lost && pending.request.may_repeat);
+  const bool is_full = !reply.ok && reply.error.code == ErrorCode::resource_exhausted;
+  const bool again = reply.not_run || (reply.lost && pending.request.may_repeat) ||
+                     (is_full && pending.request.elsewhere_if_full);
   if (reply.ok || pending.request.to || !again) {
     Ended ended = finish(
         it, reply.ok ? Result<SharedBytes>(std::move(payload)) : Result<SharedBytes>(reply.error));

@@ -5,7 +5,8 @@
 //
 // A call ends exactly once:
 //   answered                                        the handler's answer, or its error as it is
-//   refused (not run: not offered, full, stopping)  the next replica; none left: the refusal
+//   refused (not run: not offered, full, stopping)  the next replica, those in reserve last; none left:
+//                                                   the refusal
 //   the node that has it is gone, its session broke peer_lost at once; with `may_repeat` first the
 //                                                   next replica
 //   nobody offers the name                          looked for again until the timeout: unavailable
@@ -119,6 +120,7 @@ class Calls : public std::enable_shared_from_this<Calls> {
   struct Offer {
     CallHandler handler;
     bool pooled = false;
+    bool reserve = false;
   };
   std::map<std::string, Offer> offers_;
   Table pending_;

@@ -69,6 +69,7 @@ const std::map<std::string, Keys>& commands() {
         {"weights", kText},
         {"copy", kFlag},
         {"version", kWhole},
+        {"idle_seconds", kWhole},
         {"replace", kFlag},
         {"rollback", kFlag}}},
       {"unserve", {{"model", kNeededText}}},

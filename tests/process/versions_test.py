@@ -154,6 +154,42 @@ class Versions(cluster.ProcessTest):
         self.a = self.world.start("a")
         cluster.wait_until(lambda: self.versions(self.a), "it is served again")
 
+    def asleep(self, node):
+        return {one["node"]: one.get("asleep", False) for one in node.ask("models", "--json").json["models"]}
+
+    def loaded(self, node):
+        """How often the model was loaded there."""
+        return node.said().count("model m is ready")
+
+    def test_one_that_nobody_asks_sleeps_until_somebody_does(self):
+        b, c = (self.world.join(name, self.a) for name in "bc")
+        first = self.served(self.a, self.paths[0], "--name", "m", "--idle", "1s")
+        self.wait_for(b, {"a": first})
+        self.assertEqual(self.served(b, "m", "--copy", "--idle", "1s"), first)
+        text = self.said(c).json["text"]
+        cluster.wait_until(lambda: self.asleep(c) == {"a": True, "b": True}, "both sleep")
+        # It is woken by who is asked, and the other goes on sleeping.
+        told = self.said(c)
+        self.assertEqual((told.code, told.json.get("text")), (0, text), str(told))
+        self.assertEqual(sorted([self.loaded(self.a), self.loaded(b)]), [1, 2])
+        # Also after a restart, and by its version; many at once load it once.
+        cluster.wait_until(lambda: self.asleep(c) == {"a": True, "b": True}, "both sleep again")
+        before = self.loaded(self.a) + self.loaded(b)
+        answers = []
+        askers = [threading.Thread(target=lambda: answers.append(self.said(c, "m@1"))) for _ in range(6)]
+        for asker in askers:
+            asker.start()
+        for asker in askers:
+            asker.join()
+        self.assertEqual([one.json.get("text") for one in answers], [text] * 6)
+        self.assertLessEqual(self.loaded(self.a) + self.loaded(b), before + 2)
+        # A new version reaches one that sleeps.
+        second = self.served(self.a, self.paths[1], "--name", "m", "--replace")
+        self.wait_for(c, {"a": second, "b": second})
+        cluster.wait_until(lambda: self.asleep(c).get("b"), "the copy sleeps again")
+        self.assertEqual(b.ask("unserve", "m").code, 0)
+        self.wait_for(c, {"a": second})
+
     def test_what_is_wrong_is_said(self):
         self.assert_fails(self.a.ask("serve", "m", "--copy"), 1, "no live node serves a model named 'm'")
         self.assert_fails(self.a.ask("serve", "m", "--rollback"), 1, "serves no model named 'm'")

@@ -25,6 +25,7 @@ models         | list     | | what is served in the cluster, a line for each nod
 models[].model | text     | | what it is called
 models[].node  | text     | | who serves it
 models[].step  | whole    | it is known | of the checkpoint
+models[].asleep | truth   | nobody asked it for long | true: the next request loads it
 models[].version | whole   | it is known | its number under that name
 models[].digest | text    | it is known | of all that it is made of
 models[].weights | text   | it is known | the format that they are kept in: fp32, bf16, int8, int4

@@ -394,6 +394,9 @@ std::vector<Command> make_commands() {
         {"--replace", "", "in place of the one that this node serves under the name"},
         {"--copy", "", "as the other nodes serve it"},
         {"--version", "NUMBER", "with --copy: that one for good, not the newest"},
+        {"--idle", "DURATION",
+         "give its memory back when nobody has asked it for so long; the next request loads it "
+         "again"},
         {"--rollback", "", "what was replaced last on this node, as the newest version"},
         {"--weights", "FORMAT",
          "keep them in memory as fp32, bf16, int8 or int4 (default: as they are stored quantised, "

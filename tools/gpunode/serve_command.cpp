@@ -64,6 +64,15 @@ int run_serve(const Invocation& invocation) {
   }
   const auto version = invocation.arguments.whole("--version", 0, 1, kLargestVersion);
   if (!version) return fail(invocation, version.error(), kUsage);
+  const auto idle = invocation.arguments.duration("--idle", {});
+  if (!idle) return fail(invocation, idle.error(), kUsage);
+  if (invocation.arguments.has("--idle")) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(*idle).count();
+    if (seconds < 1)
+      return fail(invocation, {ErrorCode::invalid_argument, "--idle is at least one second"},
+                  kUsage);
+    arguments["idle_seconds"] = seconds;
+  }
   const bool copy = invocation.arguments.has("--copy");
   const bool rollback = invocation.arguments.has("--rollback");
   if (*version > 0 && !copy)
@@ -125,7 +134,8 @@ std::string models_text(const json& answer) {
   std::vector<std::vector<std::string>> rows = {
       {"MODEL", "VERSION", "NODE", "JOB", "STEP", "WEIGHTS", "DIGEST"}};
   for (const json& model : list(answer, "models"))
-    rows.push_back({word(model, "model"),
+    rows.push_back({word(model, "model") + (field<bool>(model, "asleep", false) ? " (asleep)" : ""),
+
                     model.contains("version") ? number(model, "version") : "-", word(model, "node"),
                     field<std::string>(model, "job", "-").substr(0, 8),
                     model.contains("step") ? number(model, "step") : "-",

@@ -37,7 +37,8 @@ void order_infer(const ServingOptions& options, InferOrder order) {
           .timeout = timeout,
           .done = [model = order.model, known, done = std::move(order.done)](
                       const Result<SharedBytes>& bytes) { done(answer_in(bytes, model, known)); },
-          .may_repeat = true});
+          .may_repeat = true,
+          .elsewhere_if_full = true});
 }
 
 void pass_infer(const caf::actor& model, const Clock& clock, ByteView request, CallReply reply) {

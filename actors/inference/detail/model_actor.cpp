@@ -25,6 +25,8 @@ struct State {
   std::deque<Generate> held;  // until the model has moved from a device that is drained
   bool stepping = false;      // a Step is under way
   caf::actor owner;
+  Duration idle{};
+  Time used{};                             // last
   std::optional<Time> ends_at_rest, ends;  // drained: from when on it may end, and when it does
   telemetry::Registry* metrics = nullptr;
   std::shared_ptr<ModelPulses> pulses;
@@ -101,6 +103,7 @@ bool is_of_texts(const GenerateRequest& request) {
 }
 
 void begin(State& state, Generate order) {
+  state.used = state.load.options.clock->now();
   if (!state.model->texts() && is_of_texts(order.request))
     return order.reply(
         Error{ErrorCode::unsupported,
@@ -137,6 +140,7 @@ void tell_rows(const State& state, const Result<InferAnswer>& answer) {
 // Between two passes.
 void answer(State& state, const Infer& order) {
   if (!state.model) return order.reply(Error{ErrorCode::unavailable, "the model is not loaded"});
+  state.used = state.load.options.clock->now();
   const std::uint64_t version = state.model->facts().version;
   const auto* request = std::get_if<InferRequest>(&order.request);
   if (!request) {
@@ -173,6 +177,16 @@ void give_memory_back() {
   malloc_trim(0);
 }
 
+void tell_whether_idle(Self* self) {
+  State& state = self->state;
+  if (state.idle <= Duration{} || state.ends) return;
+  const Time now = state.load.options.clock->now();
+  if (!state.held.empty() || !state.model->is_idle())
+    state.used = now;
+  else if (now - state.used >= state.idle)
+    self->send(state.owner, IsIdle{self->address()});
+}
+
 void end(Self* self) {
   self->state.pulses->forget(self->state.served_as);
   self->state.model.reset();
@@ -191,6 +205,7 @@ void look_whether_drained(Self* self) {
 caf::behavior behaviour(Self* self, ModelActorOptions options) {
   expect_known_messages(self);
   self->state.owner = options.owner;
+  self->state.idle = options.idle;
   self->state.metrics = options.metrics;
   self->state.pulses = options.pulses;
   self->state.served_as = options.name;
@@ -205,6 +220,7 @@ caf::behavior behaviour(Self* self, ModelActorOptions options) {
         }
         self->state.model = std::move(*model);
         self->state.load = load;
+        self->state.used = load.options.clock->now();
         beat(self->state);
         self->delayed_send(self, kLookEvery, Tick{});
         self->send(owner, Loaded{name, self->address(), self->state.model->facts(),
@@ -227,6 +243,7 @@ caf::behavior behaviour(Self* self, ModelActorOptions options) {
         self->delayed_send(self, kLookEvery, Tick{});
         go_on(self);
         beat(self->state);
+        tell_whether_idle(self);
       },
       [self](const SetVersion& version) {
         if (self->state.model) self->state.model->set_version(version.number);

@@ -36,6 +36,10 @@ struct MovedBytes {
   std::string digest;
   ModelBytes bytes;
 };
+// To its owner: nobody has asked it anything for as long as it may stay so.
+struct IsIdle {
+  caf::actor_addr model;
+};
 // To it: the version that it is of, before anybody asks it.
 struct SetVersion {
   std::uint64_t number = 0;
@@ -68,6 +72,7 @@ struct ModelActorOptions {
   std::string name;
   telemetry::Registry* metrics = nullptr;  // outlives it
   std::shared_ptr<ModelPulses> pulses;
+  Duration idle{};  // after which it says so; 0: never
 };
 // It answers `owner` with Loaded, and each Generate and Infer by its reply.
 caf::actor spawn_model(caf::actor_system& system, ModelActorOptions options);

@@ -30,12 +30,13 @@ std::vector<OfferedVersion> offered_versions(const ClusterSnapshot& cluster,
     if (entry.key != call_name(model) || !cluster.alive(entry.owner)) continue;
     const NodeInfo* node = cluster.find(entry.owner);
     if (!node->self && (node->rights & security::kRightServe) == 0) continue;
-    const ModelVersion version = version_in(arguments_of(std::string(as_text(entry.value))));
+    const json told = arguments_of(std::string(as_text(entry.value)));
+    const ModelVersion version = version_in(told);
     if (version.number == 0 || version.number > kLargestNumber) continue;
     if (!storage::Sha256::parse(version.digest)) continue;  // it becomes a folder's name
     auto found = std::ranges::find(offers, version, &OfferedVersion::version);
     if (found == offers.end()) found = offers.insert(offers.end(), {version, {}});
-    found->holders.push_back(entry.owner);
+    if (!field<bool>(told, "asleep", false)) found->holders.push_back(entry.owner);
   }
   std::ranges::sort(offers, std::greater{}, [](const OfferedVersion& one) {
     return std::pair(one.version.number, one.version.digest);
@@ -69,6 +70,7 @@ json to_json(const ModelSource& source, const ModelVersion& version) {
       {"version", version.number}, {"digest", version.digest}};
   if (source.copy) kept["copy"] = true;
   if (source.pinned > 0) kept["pinned"] = source.pinned;
+  if (source.idle_seconds > 0) kept["idle_seconds"] = source.idle_seconds;
   return kept;
 }
 
@@ -77,7 +79,8 @@ ModelSource source_in(const json& kept) {
           .job = field<std::string>(kept, "job", ""),
           .weights = field<std::string>(kept, "weights", ""),
           .copy = field<bool>(kept, "copy", false),
-          .pinned = field<std::uint64_t>(kept, "pinned", 0)};
+          .pinned = field<std::uint64_t>(kept, "pinned", 0),
+          .idle_seconds = field<std::uint64_t>(kept, "idle_seconds", 0)};
 }
 
 ModelVersion version_in(const json& kept) {

@@ -21,6 +21,8 @@ struct ModelSource {
   std::string weights;       // the format that is asked for; empty: as they are stored
   bool copy = false;         // as others serve it, taken from them
   std::uint64_t pinned = 0;  // of a copy: this version alone; 0: always the newest
+  std::uint64_t idle_seconds =
+      0;  // without a request, after which its memory is given back; 0: never
 };
 
 struct ModelVersion {
@@ -32,7 +34,7 @@ struct ModelVersion {
 
 struct OfferedVersion {
   ModelVersion version;
-  std::vector<NodeId> holders;  // live nodes that may serve
+  std::vector<NodeId> holders;  // live nodes that may serve, and have it in memory
 };
 
 // As others find it. `model` may name a version, "<name>@<number>".

@@ -69,7 +69,8 @@ Result<void> choose_source(Self* self, const std::string& name, Loading& loading
     loading.source.path = (options.copies / loading.digest).string();
     return {};
   }
-  if (loading.source.job.empty()) return {};
+  // One that slept is the one that it was.
+  if (loading.source.job.empty() || !loading.source.path.empty()) return {};
   auto found = newest_checkpoint(options, loading.source.job, loading.taken_up);
   if (!found) return found.error().within("job " + loading.source.job.substr(0, 8));
   loading.key = *found;
@@ -133,15 +134,32 @@ void drain(Self* self, const std::string& name, const caf::actor& actor) {
   self->send(actor, Drain{now_of(self) + kDrainWithin});
 }
 
-// Calls go to it from now on.
-void publish(Self* self, const std::string& name, const Serving& serving, const ModelFacts& facts) {
+// Calls go to it from now on; `told`: to the others.
+void publish(Self* self, const std::string& name, const Serving& serving,
+             const CallHandler& handler, json told) {
   const ServingOptions& options = self->state.options;
-  self->send(serving.actor, SetVersion{serving.version.number});
-  self->send(options.calls, Publish{call_name(name), answer_by(serving.actor, options), true});
-  self->send(options.calls, Publish{pinned_call_name(name, serving.version.number),
-                                    answer_by(serving.actor, options), true});
-  self->send(options.directory_writer,
-             SetEntry{call_name(name), to_bytes(as_bytes(facts_told(serving, facts).dump()))});
+  const bool asleep = !serving.actor;
+  for (const std::string& called :
+       {call_name(name), pinned_call_name(name, serving.version.number)})
+    self->send(options.calls, Publish{called, handler, true, false, asleep});
+  if (asleep) told["asleep"] = true;
+  self->send(options.directory_writer, SetEntry{call_name(name), to_bytes(as_bytes(told.dump()))});
+}
+
+// Nobody calls it any more.
+void unpublish(Self* self, const std::string& name, const Serving& serving) {
+  const ServingOptions& options = self->state.options;
+  for (const std::string& called :
+       {call_name(name), pinned_call_name(name, serving.version.number)})
+    self->send(options.calls, Publish{called, nullptr, true});
+  self->send(options.directory_writer, SetEntry{call_name(name), {}});
+}
+
+// Those that waited for it.
+void pass_on(Self* self, Model& model) {
+  const CallHandler handler = answer_by(model.now->actor, self->state.options);
+  for (WakeCall& call : std::exchange(model.calls, {}))
+    handler(call.from, std::move(call.request), std::move(call.reply));
 }
 
 void fail(Self* self, const std::string& name, Model& model, const Error& error) {
@@ -153,7 +171,10 @@ void fail(Self* self, const std::string& name, Model& model, const Error& error)
     retry.wait = retry.wait == Duration{} ? kFirstRetry : std::min(kLongestRetry, retry.wait * 2);
     retry.at = now_of(self) + retry.wait;
   }
-  if (!model.now && !model.unserved) self->state.models.erase(name);
+  // Who called is not to wait for another try; another replica may answer.
+  for (WakeCall& call : std::exchange(model.calls, {}))
+    call.reply(Error{ErrorCode::unavailable, "the model could not be loaded: " + error.message()});
+  if (!model.now && !model.asleep && !model.unserved) self->state.models.erase(name);
   if (failed.answer) failed.answer(error_json(error));
 }
 
@@ -186,8 +207,9 @@ void begin(Self* self, const std::string& name, Loading loading) {
   if (!device) return loading.answer(error_json(device.error()));
   Model& model = state.models[name];
   loading.device = *device;
-  loading.actor = spawn_model(
-      self->system(), {caf::actor(self), name, state.options.metrics, state.options.pulses});
+  loading.actor = spawn_model(self->system(),
+                              {caf::actor(self), name, state.options.metrics, state.options.pulses,
+                               std::chrono::seconds(loading.source.idle_seconds)});
   self->monitor(loading.actor);
   model.next = std::move(loading);
   load(self, name, *model.next);
@@ -203,6 +225,7 @@ void on_loaded(Self* self, const Loaded& loaded) {
   if (!loaded.facts && next.key && loaded.facts.error().code == ErrorCode::corrupted) {
     snapshot::CheckpointStore store(*state.options.files, state.options.checkpoints);
     const Error damage = set_aside(store, *next.key, loaded.facts.error());
+    next.source.path.clear();
     // A disk that cannot set anything aside gives the same one again.
     if (next.taken_up && !store.open(*next.key) && choose_source(self, loaded.name, next))
       return load(self, loaded.name, next);
@@ -226,8 +249,11 @@ void on_loaded(Self* self, const Loaded& loaded) {
   std::vector<ModelVersion> known;
   if (const auto kept = state.kept.find(loaded.name); kept != state.kept.end())
     known.push_back(version_in(*kept));
-  Serving serving{
-      next.source, {number_for(offers, facts.digest, known, next.anew), facts.digest}, next.actor};
+  Serving serving{next.source,
+                  {number_for(offers, facts.digest, known, next.anew), facts.digest},
+                  next.actor,
+                  {}};
+  serving.told = facts_told(serving, facts);
   const std::uint64_t steps = next.steps;
   const Answer answer = std::move(next.answer);
   model.next.reset();
@@ -235,17 +261,19 @@ void on_loaded(Self* self, const Loaded& loaded) {
   state.shelf->put(facts.digest, loaded.bytes, serving.actor);
   keep(self, loaded.name, serving);
   keep_on_disk(self, loaded.name, serving, loaded.bytes);
-  publish(self, loaded.name, serving, facts);
-  if (model.now) {
-    if (model.now->version.number != serving.version.number)
-      self->send(state.options.calls,
-                 Publish{pinned_call_name(loaded.name, model.now->version.number), nullptr, true});
-    drain(self, loaded.name, model.now->actor);
-  }
+  self->send(serving.actor, SetVersion{serving.version.number});
+  publish(self, loaded.name, serving, answer_by(serving.actor, state.options), serving.told);
+  if (const auto& before = model.now ? model.now : model.asleep;
+      before && before->version.number != serving.version.number)
+    self->send(state.options.calls,
+               Publish{pinned_call_name(loaded.name, before->version.number), nullptr, true});
+  if (model.now) drain(self, loaded.name, model.now->actor);
+  model.asleep.reset();
   log::info("serving", "model " + loaded.name + " is ready (" + facts.description + "), version " +
                            std::to_string(serving.version.number));
   model.now = serving;
-  json told = facts_told(serving, facts);
+  pass_on(self, model);
+  json told = serving.told;
   if (steps > 0) told["steps"] = steps;
   if (auto others = others_that_differ(*cluster, loaded.name, facts.digest); !others.empty())
     told["differs_from"] = std::move(others);
@@ -257,13 +285,58 @@ void on_loaded(Self* self, const Loaded& loaded) {
 
 void withdraw(Self* self, const std::string& name) {
   State& state = self->state;
-  const Serving serving = *state.models[name].now;
-  state.models[name].now.reset();
-  self->send(state.options.calls, Publish{call_name(name), nullptr, true});
-  self->send(state.options.calls,
-             Publish{pinned_call_name(name, serving.version.number), nullptr, true});
-  self->send(state.options.directory_writer, SetEntry{call_name(name), {}});
-  drain(self, name, serving.actor);
+  Model& model = state.models[name];
+  const Serving serving = model.now ? *model.now : *model.asleep;
+  model.now.reset();
+  model.asleep.reset();
+  unpublish(self, name, serving);
+  if (serving.actor) drain(self, name, serving.actor);
+}
+
+void fall_asleep(Self* self, const IsIdle& idle) {
+  for (auto& [name, model] : self->state.models) {
+    if (!model.now || model.now->actor.address() != idle.model || model.next) continue;
+    log::info("serving", "model " + name + " was asked nothing for " +
+                             std::to_string(model.now->source.idle_seconds) +
+                             " s: its memory is given back until it is");
+    model.asleep = std::exchange(model.now, {});
+    const caf::actor actor = std::exchange(model.asleep->actor, {});
+    publish(
+        self, name, *model.asleep,
+        [me = caf::actor(self), name = name](const NodeId& from, SharedBytes request,
+                                             CallReply reply) {
+          caf::anon_send(me, WakeCall{name, from, std::move(request), std::move(reply)});
+        },
+        model.asleep->told);
+    return drain(self, name, actor);
+  }
+}
+
+void wake(Self* self, WakeCall call) {
+  constexpr std::size_t kMostWaiting = 1024;
+  State& state = self->state;
+  const auto it = state.models.find(call.name);
+  if (it == state.models.end() || state.leaving)
+    return call.reply(Error{ErrorCode::unavailable, "the model is not served here any more"});
+  Model& model = it->second;
+  if (model.now) {
+    model.calls.push_back(std::move(call));
+    return pass_on(self, model);
+  }
+  if (model.calls.size() >= kMostWaiting)
+    return call.reply(Error{ErrorCode::resource_exhausted,
+                            std::to_string(kMostWaiting) + " requests wait for model " + call.name +
+                                ", which is being loaded: try again later"});
+  const std::string name = call.name;
+  model.calls.push_back(std::move(call));
+  if (model.next || !model.asleep) return;
+  begin(self, name,
+        {.source = model.asleep->source,
+         .digest = model.asleep->version.digest,
+         .answer = [name](const std::string& answer) {
+           if (!field<bool>(arguments_of(answer), "ok", false))
+             log::warning("serving", "model " + name + " could not be loaded again: " + answer);
+         }});
 }
 
 void give_up(Self* self, const std::string& name, const Error& why) {
@@ -281,7 +354,7 @@ void leave(Self* self, const Leave& order) {
   state.leaving = order;
   for (auto& [name, model] : state.models) {
     if (model.next) give_up(self, name, {ErrorCode::cancelled, "this node leaves the cluster"});
-    if (model.now) withdraw(self, name);
+    if (model.now || model.asleep) withdraw(self, name);
   }
   if (state.drained.empty()) (*state.leaving->left)(true);
 }
@@ -320,7 +393,8 @@ void follow(Self* self) {
   for (const auto& [name, kept] : state.kept.items()) {
     const ModelSource source = source_in(kept);
     if (!source.copy || state.models[name].next || state.models[name].unserved) continue;
-    const auto& now = state.models[name].now;
+    const Model& model = state.models[name];
+    const auto& now = model.now ? model.now : model.asleep;
     const auto offers = offered_versions(*state.options.cluster->read(), name);
     const OfferedVersion* wanted = wanted_of(offers, source.pinned);
     if (!wanted ||
@@ -342,7 +416,8 @@ void follow(Self* self) {
            }});
   }
   std::erase_if(state.models, [](const auto& one) {
-    return !one.second.now && !one.second.next && !one.second.unserved;
+    const Model& model = one.second;
+    return !model.now && !model.asleep && !model.next && !model.unserved;
   });
 }
 

@@ -7,6 +7,7 @@
 #include <caf/fwd.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -50,11 +51,22 @@ struct Serving {
   ModelSource source;
   ModelVersion version;
   caf::actor actor;
+  nlohmann::json told;  // of it, to the others
+};
+// A call that came while the model was asleep, on its way to it.
+struct WakeCall {
+  std::string name;
+  NodeId from;
+  SharedBytes request;
+  CallReply reply;
 };
 struct Model {
   std::optional<Loading> next;
   std::optional<Serving> now;
-  Answer unserved = {};  // of the `unserve` that waits for its end
+  // Nobody had asked it for long: its memory is free, and the next call loads it; it has no actor.
+  std::optional<Serving> asleep;
+  std::deque<WakeCall> calls;  // that wait for it
+  Answer unserved = {};        // of the `unserve` that waits for its end
 };
 
 struct State {
@@ -85,6 +97,9 @@ void on_down(Self* self, const caf::down_msg& down);
 void withdraw(Self* self, const std::string& name);
 // One that is not loaded yet is given up, for that reason.
 void give_up(Self* self, const std::string& name, const Error& why);
+// Its memory is given back until somebody calls it.
+void fall_asleep(Self* self, const IsIdle& idle);
+void wake(Self* self, WakeCall call);
 // All of them go, until the next start of the node.
 void leave(Self* self, const Leave& order);
 // Those that are copies of what others serve become what others serve now.

@@ -92,7 +92,8 @@ void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams
                                             .timeout = timeout,
                                             .done = done,
                                             .may_repeat = true,
-                                            .affinity = beginning_of(order.request)});
+                                            .affinity = beginning_of(order.request),
+                                            .elsewhere_if_full = true});
 }
 
 GenerateText text_order_of(const Command& command) {
