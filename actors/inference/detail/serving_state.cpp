@@ -178,20 +178,6 @@ void fail(Self* self, const std::string& name, Model& model, const Error& error)
   if (failed.answer) failed.answer(error_json(error));
 }
 
-// What it replaces, if that is another version, is what a rollback goes back to.
-void keep(Self* self, const std::string& name, const Serving& serving) {
-  json kept = to_json(serving.source, serving.version);
-  if (const auto before = self->state.kept.find(name); before != self->state.kept.end()) {
-    json replaced = *before;
-    const json older = replaced.value("before", json());
-    replaced.erase("before");
-    const bool same = version_in(replaced).digest == serving.version.digest;
-    if (const json& to = same ? older : replaced; to.is_object()) kept["before"] = to;
-  }
-  self->state.kept[name] = std::move(kept);
-  remember(self);
-}
-
 }  // namespace
 
 void begin(Self* self, const std::string& name, Loading loading) {
@@ -419,52 +405,6 @@ void follow(Self* self) {
     const Model& model = one.second;
     return !model.now && !model.asleep && !model.next && !model.unserved;
   });
-}
-
-void remember(Self* self) {
-  State& state = self->state;
-  const ServingOptions& options = state.options;
-  if (options.remembered.empty()) return;
-  const std::string text = state.kept.dump(2) + '\n';
-  if (auto done = options.files->write_atomic(options.remembered, {as_bytes(text)}); !done)
-    return log::warning("serving",
-                        "what is served is forgotten with a restart: " + done.error().message());
-  // Copies that nobody goes back to.
-  std::set<std::string> used;
-  for (const auto& [name, kept] : state.kept.items()) {
-    used.insert(version_in(kept).digest);
-    used.insert(version_in(kept.value("before", json::object())).digest);
-  }
-  for (const auto& [name, model] : state.models)
-    if (model.next) used.insert(model.next->digest);
-  const auto copies = options.files->list(options.copies);
-  if (!copies) return;
-  for (const storage::Entry& copy : *copies)
-    if (!used.contains(copy.name.substr(0, copy.name.find('.'))))
-      static_cast<void>(options.files->remove(options.copies / copy.name));
-}
-
-void take_up(Self* self) {
-  const ServingOptions& options = self->state.options;
-  if (options.remembered.empty()) return;
-  constexpr std::uint64_t kMostBytes = 1 << 20;
-  auto bytes = options.files->read(options.remembered, kMostBytes);
-  if (!bytes) return;  // nothing was served
-  const json kept = self->state.kept = arguments_of(std::string(as_text(*bytes)));
-  for (const auto& [name, from] : kept.items()) {
-    Loading loading{.source = source_in(from), .taken_up = true};
-    if (loading.source.copy) loading.digest = version_in(from).digest;
-    loading.answer = [name = name](const std::string& answer) {
-      const json told = arguments_of(answer);
-      if (field<bool>(told, "ok", false)) return;
-      const auto why = field<json>(told, "error", json::object());
-      log::warning("serving", "model " + name + " is not served any more: " +
-                                  field<std::string>(why, "detail", "no reason is known") +
-                                  "; the next start tries again, `gpunode unserve " + name +
-                                  "` forgets it");
-    };
-    begin(self, name, std::move(loading));
-  }
 }
 
 }  // namespace gpunode::inference::detail

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <caf/actor_addr.hpp>
-#include <caf/fwd.hpp>
+#include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
 #include <deque>
@@ -104,6 +104,8 @@ void wake(Self* self, WakeCall call);
 void leave(Self* self, const Leave& order);
 // Those that are copies of what others serve become what others serve now.
 void follow(Self* self);
+// It is served now; what it replaces, if that is another version, is what a rollback goes back to.
+void keep(Self* self, const std::string& name, const Serving& serving);
 // What is served, or was and could not be taken up, for the next start of the node.
 void remember(Self* self);
 // As before the node was started again.

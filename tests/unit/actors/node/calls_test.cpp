@@ -85,6 +85,48 @@ TEST_F(CallsTest, that_were_refused_unrun_are_asked_of_another) {
   EXPECT_EQ(end.error().code, ErrorCode::resource_exhausted);
 }
 
+TEST_F(CallsTest, that_find_a_replica_full_go_to_another_where_they_say_so) {
+  const ReplyHeader full{false, {ErrorCode::resource_exhausted, "full"}, false, false};
+  // Without a word the handler's error is the answer.
+  const Answer plain = call_name("both");
+  reply(*link_->next(), full);
+  ASSERT_TRUE(is_told(plain));
+  const Answer elsewhere =
+      call({.name = "both", .request = SharedBytes::from(Bytes(1)), .elsewhere_if_full = true});
+  const auto first = link_->next();
+  reply(*first, full);
+  EXPECT_FALSE(is_told(elsewhere));
+  const auto second = link_->next();
+  EXPECT_NE(second->to, first->to);
+  // And when all are full, the last one's word is.
+  reply(*second, full);
+  ASSERT_TRUE(is_told(elsewhere));
+  EXPECT_TRUE(link_->silent());
+}
+
+TEST_F(CallsTest, go_to_who_offers_in_reserve_where_no_other_is_left) {
+  ClusterSnapshot known = *cluster_.read();
+  known.entries = {{peers_[0], service_key("both"), {std::byte{1}}},
+                   {peers_[1], service_key("both"), {}}};
+  cluster_.write(known);
+  const ReplyHeader full{false, {ErrorCode::resource_exhausted, "full"}, false, false};
+  for (int i = 0; i < 20; ++i) {
+    const Answer answer =
+        call({.name = "both", .request = SharedBytes::from(Bytes(1)), .elsewhere_if_full = true});
+    const auto first = link_->next();
+    EXPECT_EQ(first->to, peers_[1]);
+    reply(*first, full);
+    const auto second = link_->next();
+    EXPECT_EQ(second->to, peers_[0]);
+    reply(*second, ReplyHeader{});
+    EXPECT_TRUE(is_told(answer));
+  }
+  known.entries.pop_back();
+  cluster_.write(known);
+  const Answer alone = call_name("both");
+  EXPECT_EQ(link_->next()->to, peers_[0]);
+}
+
 TEST_F(CallsTest, whose_node_is_lost_fail_at_once_and_run_once) {
   auto answer = call_name("both");
   const auto sent = link_->next();
