@@ -38,7 +38,9 @@ struct InferAnswer {
   std::uint64_t step = 0;
   double seconds = 0;
 };
-struct InferDescribe {};
+struct InferDescribe {
+  bool probe = false;  // only if it computes
+};
 struct InferDescription {
   std::string platform;
   std::vector<TensorForm> inputs, outputs;

@@ -283,8 +283,9 @@ void on_loaded(Self* self, const Loaded& loaded) {
                              {"path", model.job.empty() ? model.path : ""},
                              {"weights", model.weights}};
   remember(self);
-  self->send(state.options.calls,
-             Publish{call_name(loaded.name), answer_by(model.actor, state.options), true});
+  self->send(
+      state.options.calls,
+      Publish{call_name(loaded.name), answer_by(model.actor, loaded.name, state.options), true});
   log::info("serving", "model " + loaded.name + " is ready (" + facts.description + ")");
   nlohmann::json told = {{"digest", facts.digest}, {"weights", facts.weights}};
   if (facts.step > 0) told["step"] = facts.step;  // a file does not say of which it is
