@@ -191,6 +191,9 @@ class Page(unittest.TestCase):
         self.say("Hello")
         self.expect_said("as long as it may be")
         self.assertLessEqual(self.page.evaluate("document.documentElement.scrollWidth"), 360)
+        below = self.page.evaluate("""() => document.documentElement.scrollHeight - window.innerHeight
+                                            - window.scrollY""")
+        self.assertLess(below, 2, "the end of the answer is in view")
         ran = self.page.evaluate("""() => {
           const script = document.createElement('script');
           script.textContent = "document.title = 'harmed'";
