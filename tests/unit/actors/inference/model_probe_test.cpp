@@ -2,10 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/scoped_actor.hpp>
+
 #include <algorithm>
+#include <atomic>
+#include <future>
 #include <limits>
 
 #include "actors/checkpoint/stored_model.hpp"
+#include "actors/inference/detail/model_actor.hpp"
 #include "actors/inference/served_model.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
@@ -13,6 +20,19 @@
 
 namespace gpunode::inference {
 namespace {
+
+using namespace std::chrono_literals;
+
+// Moved on by the test while a model's thread looks at it.
+class SharedClock final : public Clock {
+ public:
+  Time now() const override { return Time{} + Duration(now_.load()); }
+  std::chrono::system_clock::time_point wall() const override { return {}; }
+  void advance(Duration by) { now_ += by.count(); }
+
+ private:
+  std::atomic<Duration::rep> now_{0};
+};
 
 class Probed : public ::testing::Test {
  protected:
@@ -36,7 +56,7 @@ class Probed : public ::testing::Test {
   }
 
   gpunode::testing::MemoryFileSystem disk_;
-  FakeClock clock_;
+  SharedClock clock_;
   compute::DeviceRoster devices_{cpu::open_backend()};
 };
 
@@ -73,6 +93,43 @@ TEST_F(Probed, whose_scores_are_no_numbers_is_not_loaded) {
   const auto refused = ServedModel::load(options());
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message(), ::testing::HasSubstr("no finite numbers"));
+}
+
+TEST_F(Probed, by_its_thread_when_somebody_wants_to_know_and_what_is_known_is_old) {
+  telemetry::Registry metrics;
+  auto pulses = std::make_shared<ModelPulses>(
+      ModelPulses::Limits{.fresh = 1s, .answers_within = std::chrono::seconds(20)});
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  caf::scoped_actor owner{system};
+  const auto me = caf::actor_cast<caf::actor>(owner.ptr());
+  const caf::actor model = spawn_model(system, {me, "m", &metrics, pulses});
+  owner->send(model,
+              Load{options(), [this]() -> Result<compute::NodeDevice*> { return &device(); }});
+  owner->receive([](const Loaded& loaded) { ASSERT_TRUE(loaded.facts); },
+                 caf::after(20s) >> [] { FAIL() << "it is not loaded"; });
+  EXPECT_TRUE(pulses->readiness(clock_)) << "it answered the probe of its load";
+  clock_.advance(1h);
+  EXPECT_TRUE(pulses->readiness(clock_)) << "and another one now";
+  EXPECT_TRUE(pulses->known("m", clock_.now()));
+  EXPECT_THAT(metrics.prometheus_text(),
+              ::testing::HasSubstr("gpunode_generated_tokens_total{model=\"m\"} 0\n"))
+      << "of which nobody's figures tell";
+  device().lose("fell off the bus");
+  EXPECT_TRUE(pulses->readiness(clock_)) << "it computed a moment ago";
+  clock_.advance(1h);
+  const auto lost = pulses->readiness(clock_);
+  ASSERT_FALSE(lost);
+  EXPECT_THAT(lost.error().message(), ::testing::HasSubstr("fell off the bus"));
+  std::promise<Result<SharedBytes>> told;
+  owner->send(model, Infer{InferDescribe{.probe = true}, clock_.now(),
+                           [&](Result<SharedBytes> bytes) { told.set_value(std::move(bytes)); }});
+  auto future = told.get_future();
+  ASSERT_EQ(future.wait_for(20s), std::future_status::ready);
+  EXPECT_FALSE(future.get()) << "as who asks over the mesh is told";
+  owner->send(model, Shutdown{});
+  owner->wait_for(model);
+  EXPECT_TRUE(pulses->readiness(clock_)) << "there is none any more";
 }
 
 }  // namespace
