@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/inference/chat_page.hpp"
 #include "actors/inference/http_routes.hpp"
 
 namespace gpunode::inference {
@@ -50,6 +51,8 @@ constexpr Route kRoutes[] = {
     {"/v2/models/*/stats", "GET", kserve_statistics, kMayList},
     {"/v2/models/*", "GET", kserve_model, kMayList},
     {"/metrics", "GET", tell_metrics, kMayMetrics},
+    {"/", "GET", [](const Asked&) { return chat_page_answer(); }},
+    {"/chat", "GET", [](const Asked&) { return chat_page_answer(); }},
     {"/health", "GET", [](const Asked&) { return http::Answer{.body = "ok\n"}; }},
 };
 
@@ -125,6 +128,13 @@ std::optional<http::Answer> look(const FrontParts& front, const http::Request& a
 // A page's browser asks first whether it may, and is told afterwards that it might.
 struct Origins {
   std::vector<std::string> allowed;
+  std::string scheme = "http://";  // of the front itself
+
+  // The front's own page, as browsers tell by the name that they reached it under. A site that leads its own
+  // name here is told apart where no keys are wanted (is_of_a_page), and has no key elsewhere.
+  bool is_own(const http::Request& asked) const {
+    return asked.header("origin") == scheme + std::string(asked.header("host"));
+  }
 
   bool allows(std::string_view origin) const {
     return std::ranges::any_of(allowed,
@@ -133,7 +143,7 @@ struct Origins {
   // Nothing where no page asks.
   std::optional<http::Answer> refuse(const http::Request& asked) const {
     const std::string_view origin = asked.header("origin");
-    if (origin.empty() || allows(origin)) return {};
+    if (origin.empty() || allows(origin) || is_own(asked)) return {};
     return refusal_at(asked.path,
                       {ErrorCode::permission_denied,
                        "pages of other sites are not answered, and " + std::string(origin) +
@@ -192,18 +202,20 @@ Result<void> check_origins(const HttpFrontOptions& options) {
 class Front {
  public:
   explicit Front(HttpFrontOptions options)
-      : origins_{options.origins}, parts_(std::move(options)) {}
+      : origins_{options.origins, options.tls ? "https://" : "http://"},
+        parts_(std::move(options)) {}
 
   http::Answer answer(const http::Request& asked) {
-    http::Answer told = answer_of(asked);
-    return finished(asked, std::move(told));
+    Asked now{parts_, asked};
+    http::Answer told = answer_of(now);
+    return finished(asked, std::move(told), now.caller);
   }
   std::optional<http::Answer> look_at_head(const http::Request& head) {
     auto instead = origins_.refuse(head);
     Caller caller;
     if (!instead) instead = look(parts_, head, caller);
     if (!instead) return {};
-    return finished(head, *std::move(instead));
+    return finished(head, *std::move(instead), caller);
   }
   // What the server refuses by itself.
   http::Answer refuse(const http::Request& asked, int status, const std::string& why) {
@@ -211,19 +223,29 @@ class Front {
                            : status == 503 ? ErrorCode::unavailable
                            : status == 500 ? ErrorCode::internal
                                            : ErrorCode::invalid_argument;
-    return finished(asked, with_status(refusal_at(asked.path, {code, why}), status));
+    return finished(asked, with_status(refusal_at(asked.path, {code, why}), status), {});
   }
 
  private:
-  http::Answer answer_of(const http::Request& asked) {
+  http::Answer answer_of(Asked& now) {
+    const http::Request& asked = now.request;
     if (auto refused = origins_.refuse(asked)) return *std::move(refused);
     if (Origins::is_preflight(asked)) return Origins::preflight(asked);
-    Asked now{parts_, asked};
     if (auto refused = look(parts_, asked, now.caller)) return *std::move(refused);
     return route_of(parts_.options, asked.path)->answer(now);
   }
-  http::Answer finished(const http::Request& asked, http::Answer answer) const {
+  // Wrong keys and rights that are lacking are counted by who asked; never what a stranger wrote is.
+  void tell_refused(const http::Request& asked, int status, const Caller& caller) const {
+    if (!parts_.options.refused || (status != 401 && status != 403)) return;
+    const Route* route = route_of(parts_.options, asked.path);
+    parts_.options.refused(caller.key ? caller.key->name : "",
+                           (status == 401 ? "no good key for " : "no right to ") +
+                               std::string(route ? route->path : "a path that is not there"));
+  }
+  http::Answer finished(const http::Request& asked, http::Answer answer,
+                        const Caller& caller) const {
     origins_.tell(asked, answer);
+    tell_refused(asked, answer.status, caller);
     if (parts_.options.registry)
       parts_.options.registry
           ->counter("gpunode_http_requests_total", "Requests that were answered over HTTP",

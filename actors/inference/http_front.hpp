@@ -7,7 +7,7 @@
 //   OpenAI  GET /v1/models, /v1/models/NAME   POST /v1/completions, /v1/chat/completions, /v1/embeddings
 //   KServe  GET /v2, /v2/health/live, /v2/health/ready, /v2/models/NAME[/ready|/stats]
 //           POST /v2/models/NAME/infer, /v2/repository/index
-//   GET /health, /metrics
+//   GET /health, /metrics, and / or /chat: a page to talk with the models (chat_page.hpp)
 #pragma once
 
 #include <functional>
@@ -30,11 +30,15 @@ struct HttpFrontOptions {
   std::function<void(InferOrder)> infer = {};
   std::function<std::vector<std::string>()> models;  // that are served anywhere, each once
   std::function<std::string()> metrics = {};         // the node's figures; empty: none are shown
-  // Whether the models of this node get on, and are all loaded; empty: they are.
-  std::function<bool()> is_live = {}, is_ready = {};
+  // Whether the models of this node get on; empty: they do.
+  std::function<bool()> is_live = {};
+  // Whether they all compute; may wait for it, some seconds. Fails with why not; empty: they do.
+  std::function<Result<void>()> readiness = {};
   const Clock* clock = nullptr;
   telemetry::Registry* registry = nullptr;  // where requests are counted; null: nowhere
   std::shared_ptr<KeyRing> keys = {};       // null: anybody may ask
+  // Is told who was refused what: the key's name, empty where it is nobody's. Any thread; quick.
+  std::function<void(const std::string& key, std::string_view what)> refused = {};
   std::optional<http::TlsFiles> tls = {};
   // Of pages that may ask, "https://app.example"; "*": any, which wants keys.
   std::vector<std::string> origins = {};

@@ -66,6 +66,7 @@ Result<std::shared_ptr<HttpGate::Ticket>> HttpGate::begin(const Caller& caller,
   if (caller.key)
     if (auto refused = quota_.begin(*caller.key, tokens, clock_.now())) {
       retry_after = refused->retry_after;
+      if (refused_) refused_(caller.key->name, "a request over its quota");
       return Error{ErrorCode::resource_exhausted, std::move(refused->why)};
     }
   ++under_way_;

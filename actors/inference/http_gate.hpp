@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,9 +26,12 @@ struct Caller {
 
 class HttpGate {
  public:
-  // Null keys: anybody is let in. Both outlive it. `at_once`: requests that a model works on.
-  HttpGate(KeyRing* keys, const Clock& clock, std::size_t at_once)
-      : keys_(keys), clock_(clock), at_once_(at_once) {}
+  // Who, by the key's name, was refused what.
+  using Refused = std::function<void(const std::string& key, std::string_view what)>;
+  // Null keys: anybody is let in. Both outlive it. `at_once`: requests that a model works on. `refused`: is
+  // told of quotas that are used up.
+  HttpGate(KeyRing* keys, const Clock& clock, std::size_t at_once, Refused refused = {})
+      : keys_(keys), clock_(clock), at_once_(at_once), refused_(std::move(refused)) {}
 
   // By the header "Authorization: Bearer KEY". Fails with unauthenticated, unavailable.
   Result<Caller> admit(const http::Request& asked) const;
@@ -60,6 +64,7 @@ class HttpGate {
   KeyRing* const keys_;
   const Clock& clock_;
   const std::size_t at_once_;
+  const Refused refused_;
   std::mutex mutex_;
   std::size_t under_way_ = 0;
   ApiQuota quota_;

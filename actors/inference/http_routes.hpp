@@ -14,7 +14,8 @@ struct FrontParts {
   std::map<std::string, kserve::ModelCounts> counts;  // by models that were served
 
   explicit FrontParts(HttpFrontOptions given)
-      : options(std::move(given)), gate(options.keys.get(), *options.clock, options.at_once) {}
+      : options(std::move(given)),
+        gate(options.keys.get(), *options.clock, options.at_once, options.refused) {}
 };
 
 // A request, and who asks.

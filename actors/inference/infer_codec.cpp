@@ -133,7 +133,7 @@ Bytes encode_infer(const InferMessage& message) {
                .Union();
   } else {
     kind = wire::Body::Describe;
-    body = wire::CreateDescribe(builder).Union();
+    body = wire::CreateDescribe(builder, std::get<InferDescribe>(message).probe).Union();
   }
   builder.Finish(wire::CreateEnvelope(builder, kind, body), wire::EnvelopeIdentifier());
   return finished_bytes(builder);
@@ -162,7 +162,8 @@ Result<InferMessage> decode_infer(ByteView bytes) {
     if (!read_all(in->outputs(), out.outputs)) return corrupted;
     return InferMessage(std::move(out));
   }
-  if (envelope->body_as_Describe()) return InferMessage(InferDescribe{});
+  if (const auto* in = envelope->body_as_Describe())
+    return InferMessage(InferDescribe{.probe = in->probe()});
   const auto* in = envelope->body_as_Description();
   if (!in) return corrupted;
   InferDescription out{flatbuffers::GetString(in->platform()),     {},         {},

@@ -39,7 +39,9 @@ struct InferAnswer {
   double seconds = 0;
   std::uint64_t version = 0;  // of the model under its name
 };
-struct InferDescribe {};
+struct InferDescribe {
+  bool probe = false;  // only if it computes
+};
 struct InferDescription {
   std::string platform;
   std::vector<TensorForm> inputs, outputs;

@@ -118,8 +118,10 @@ std::string model(const std::string& name, const InferDescription& told) {
                  {"outputs", forms_of(told.outputs)}});
 }
 
-std::string is_ready(const std::string& name, bool ready) {
-  return dumped({{"name", name}, {"ready", ready}});
+std::string is_ready(const std::string& name, const std::string& why) {
+  Json told = {{"name", name}, {"ready", why.empty()}};
+  if (!why.empty()) told["error"] = why;
+  return dumped(told);
 }
 
 std::string index(const std::vector<std::string>& names) {

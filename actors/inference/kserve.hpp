@@ -49,7 +49,8 @@ InferAnswer text_answer(const GenerateAnswer& text);
 
 std::string server(std::string_view version);
 std::string model(const std::string& name, const InferDescription& told);
-std::string is_ready(const std::string& name, bool ready);
+// `why`: it is not; empty: it is.
+std::string is_ready(const std::string& name, const std::string& why);
 std::string index(const std::vector<std::string>& names);
 
 // How a model's calls have fared at one front.

@@ -153,9 +153,10 @@ http::Answer kserve_live(const Asked& asked) {
 }
 
 http::Answer kserve_ready(const Asked& asked) {
-  if (!asked.front.options.is_ready || asked.front.options.is_ready())
-    return json("{\"ready\":true}");
-  return refuse(asked, {ErrorCode::unavailable, "a model of this node is being loaded"});
+  const auto& readiness = asked.front.options.readiness;
+  if (const auto ready = readiness ? readiness() : Result<void>(); !ready)
+    return refuse(asked, ready.error());
+  return json("{\"ready\":true}");
 }
 
 http::Answer kserve_index(const Asked& asked) {
@@ -177,8 +178,8 @@ http::Answer kserve_model(const Asked& asked) {
 http::Answer kserve_model_ready(const Asked& asked) {
   const auto name = model_in(asked);
   if (!name) return refuse(asked, name.error());
-  const auto told = ask(asked, *name, InferDescribe{}, kProbeTimeout);
-  http::Answer answer = json(kserve::is_ready(*name, told.has_value()));
+  const auto told = ask(asked, *name, InferDescribe{.probe = true}, kProbeTimeout);
+  http::Answer answer = json(kserve::is_ready(*name, told ? "" : told.error().message()));
   if (!told) answer.status = 503;
   return answer;
 }

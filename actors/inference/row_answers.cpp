@@ -69,7 +69,10 @@ Result<void> ServedModel::score_row(std::span<const float> features, std::span<f
     return model::guarded("the model", [&] { return program_->scores(0, {0, sample}, scores); });
   });
   if (!done) return done;
-  if (std::ranges::all_of(scores, [](float score) { return std::isfinite(score); })) return {};
+  if (std::ranges::all_of(scores, [](float score) { return std::isfinite(score); })) {
+    computed_();
+    return {};
+  }
   return {
       ErrorCode::internal,
       "the model's scores are no finite numbers: its training has gone wrong, or the row is far "

@@ -99,6 +99,10 @@ Result<std::unique_ptr<ServedModel>> ServedModel::set_up(const Options& options,
   auto placed = served->use_.run([&] { return served->place(std::move(image), options.workers); });
   if (!placed) return placed.error();
   served->features_ = features_of(model);
+  const bool tells_rows = served->features_ > 0 || model.representation() > 0;
+  if (options.figures)
+    served->figures_ =
+        options.figures(tells_rows ? ModelFigures::Kind::rows : ModelFigures::Kind::texts);
   if (auto opened = served->open_texts(); !opened) return opened.error();
   // Ready means that a probe was answered.
   if (auto done = served->probe(); !done) return done.error().within("probe of the loaded model");
@@ -191,8 +195,21 @@ Result<void> ServedModel::probe() {
     const auto told = represent("\n.");
     return told ? Result<void>() : told.error();
   }
-  const auto told = generate({.prompt = "\n", .max_tokens = 1, .temperature = 0}, Time::max());
-  return told ? Result<void>() : told.error();
+  if (!is_idle()) return pass();
+  std::optional<Result<GenerateAnswer>> told;
+  begin({.request = {.prompt = "\n", .max_tokens = 1, .temperature = 0, .likely = 0},
+         .deadline = Time::max(),
+         .client = {},
+         .done = [&](Result<GenerateAnswer> answer) { told = std::move(answer); },
+         .is_probe = true});
+  while (!told)
+    if (auto done = pass(); !done) return done;
+  if (!*told) return told->error();
+  const auto& reports = (*told)->reports;
+  if (!reports.empty() && !reports.front().token.log_probability)
+    return {ErrorCode::internal,
+            "the model's scores are no finite numbers: its training has gone wrong"};
+  return {};
 }
 
 Result<void> ServedModel::open_texts() {
@@ -209,7 +226,8 @@ Result<void> ServedModel::open_texts() {
                                             .tokenizer = is_.tokenizer,
                                             .ends = is_.image->text.ends,
                                             .chat = is_.chat,
-                                            .clock = clock_});
+                                            .clock = clock_,
+                                            .figures = figures_});
   if (!texts) return texts.error();
   texts_ = *std::move(texts);
   return {};
@@ -253,18 +271,21 @@ Result<TextVector> ServedModel::represented(Represent represent) {
   if (device().condition() == compute::DeviceCondition::lost)
     return Error{ErrorCode::device_lost,
                  "the device " + device().id() + " is lost: " + device().status().reason};
-  return use_.run([&] {
+  auto made = use_.run([&] {
     use_.got_on();
     return model::guarded("the model", represent);
   });
+  if (made) computed_();
+  return made;
 }
 
-void ServedModel::pass() {
-  const auto done = use_.run([&] {
+Result<void> ServedModel::pass() {
+  auto done = use_.run([&] {
     use_.got_on();
     return texts_->pass();
   });
-  static_cast<void>(done);  // those whom it concerns have been told
+  if (done) computed_();
+  return done;
 }
 
 Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Time deadline,
@@ -275,7 +296,7 @@ Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Tim
          .client = {},
          .give = give,
          .done = [&](Result<GenerateAnswer> answer) { told = std::move(answer); }});
-  while (!told) pass();
+  while (!told) static_cast<void>(pass());  // those whom it concerns are told of a failure
   return *std::move(told);
 }
 
@@ -302,6 +323,7 @@ Result<GenerateAnswer> ServedModel::tell_classes(const GenerateRequest& request,
     use_.got_on();
     const auto told = class_of(*features);
     if (!told) return told.error().within("row " + std::to_string(number));
+    computed_();
     answer.text += std::to_string(*told) + "\n";
     ++answer.tokens;
   }

@@ -3,12 +3,14 @@
 // tells classes, rows of numbers answered. No mailbox; the model actor owns one and calls it from its thread. Its device shows who is served there, may not hang over a text, and can be drained.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "actors/checkpoint/weight_image.hpp"
 #include "actors/compute/device_roster.hpp"
+#include "actors/inference/model_figures.hpp"
 #include "actors/inference/text_encoder.hpp"
 #include "actors/inference/text_engine.hpp"
 #include "kernels/model/model.hpp"
@@ -46,6 +48,9 @@ class ServedModel {
     // Stands for the path: where the weights are taken from.
     using Room = std::function<Result<MutableByteView>(std::size_t bytes)>;
     std::function<Result<checkpoint::WeightImage>(const Room& room)> take = {};
+    // Of what it does, and where that is told; empty: nowhere.
+    std::function<std::shared_ptr<ModelFigures>(ModelFigures::Kind)> figures = {};
+    std::function<void()> computed = {};  // is told of each pass, row and vector; quick
   };
   // Loads and checks every byte, then answers a probe. Fails with: what load_weight_image() fails with;
   // unsupported (a model of neither texts nor rows), out_of_memory.
@@ -81,16 +86,23 @@ class ServedModel {
   Result<TextVector> represent(std::string_view text);
   Result<TextVector> represent(std::span<const model::Token> tokens);
   bool is_idle() const { return !texts_ || texts_->is_idle(); }
+  const std::shared_ptr<ModelFigures>& figures() const { return figures_; }  // null: it has none
   const TextEngine* texts() const { return texts_.get(); }  // null: the model reads rows
-  // Makes a step with all texts.
-  void pass();
+  // Makes a step with all texts. Fails with what those that were read were answered by: device_lost and
+  // the like.
+  Result<void> pass();
+  // Computes a token, a row or a vector, of nobody; where texts are under way, a pass of these. Fails with:
+  // device_lost, internal (its scores are no finite numbers), and what else answering fails with.
+  Result<void> probe();
   // One alone, to its end.
   Result<GenerateAnswer> generate(const GenerateRequest& request, Time deadline,
                                   const GivePiece& give = {});
 
  private:
   explicit ServedModel(const Options& options)
-      : use_(*options.device, options.user), clock_(options.clock) {}
+      : use_(*options.device, options.user),
+        clock_(options.clock),
+        computed_(options.computed ? options.computed : [] {}) {}
   // What it is, wherever its weights are.
   struct Description {
     std::shared_ptr<const checkpoint::WeightImage> image;  // without the tokenizer's text
@@ -108,7 +120,6 @@ class ServedModel {
   Result<tensor::Buffer> read_back();
   Result<void> download(std::uint64_t first, MutableByteView to);
   Result<void> place(tensor::Buffer image, int workers);
-  Result<void> probe();
   Result<void> open_texts();
   Result<GenerateAnswer> tell_classes(const GenerateRequest& request, Time deadline);
   template <class Represent>
@@ -117,6 +128,8 @@ class ServedModel {
 
   compute::DeviceUse use_;
   const Clock* clock_;
+  const std::function<void()> computed_;
+  std::shared_ptr<ModelFigures> figures_;
   Description is_;                                 // shared with what it moved from
   std::shared_ptr<const tensor::Buffer> weights_;  // in the device's memory
   std::unique_ptr<model::Program> program_;

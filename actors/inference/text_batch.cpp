@@ -79,7 +79,7 @@ void TextBatch::release(Text& text) {
 
 void TextBatch::end(Time now, Id id) {
   Text& text = at(id);
-  if (text.began) {
+  if (text.began && text.order.is_usual) {
     const Duration took = now - *text.began;
     usual_ = usual_ ? (*usual_ * 7 + took) / 8 : took;
   }

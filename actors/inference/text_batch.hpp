@@ -44,6 +44,7 @@ class TextBatch {
     Time deadline{};
     std::uint32_t priority = 0;  // higher ones go first
     std::string client;          // among whom what there is is divided
+    bool is_usual = true;        // how long it takes counts for those that wait
   };
   using Id = std::uint64_t;
 
@@ -70,6 +71,9 @@ class TextBatch {
   bool has_begun(Id id) const { return texts_.at(id).began.has_value(); }
   std::size_t under_way() const { return active_.size(); }
   std::size_t waiting() const { return waiting_.size(); }
+  double cache_used() const {
+    return 1 - static_cast<double>(pages_.free()) / static_cast<double>(limits_.pages);
+  }
 
  private:
   struct Text {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "actors/inference/token_rating.hpp"
 #include "kernels/model/model_code.hpp"
@@ -99,7 +100,8 @@ void TextEngine::begin(TextOrder order) {
   const auto id = batch_.add(now, {.prompt = tokens,
                                    .deadline = order.deadline,
                                    .priority = order.request.priority,
-                                   .client = order.client});
+                                   .client = order.client,
+                                   .is_usual = !order.is_probe});
   if (!id) return order.done(id.error());
   Text& text = texts_.try_emplace(*id, std::move(order), options_).first->second;
   text.answer.prompt_tokens = static_cast<std::uint32_t>(tokens.size());
@@ -192,26 +194,53 @@ Result<void> TextEngine::pass() {
   end_overdue(now);
   const std::vector<TextBatch::Part> parts = batch_.next(now);
   if (parts.empty()) return {};
+  tell_begun(parts, now);
   if (const auto done = read(parts); !done) {
     for (const TextBatch::Part& part : parts) answer(part.id, done.error());
     return done.error();
   }
   batch_.on_read();
+  const Time read_at = options_.figures ? options_.clock->now() : now;
   std::span<float> scores = scores_;
   for (const TextBatch::Part& part : parts) {  // what they read is not looked at any more
     if (!part.read.wants_scores) continue;
-    go_on(part.id, scores.first(vocabulary()));
+    go_on(part.id, scores.first(vocabulary()), read_at);
     scores = scores.subspan(vocabulary());
   }
   return {};
 }
 
+// Of those that are read for the first time: how long they waited, and what was known of them.
+void TextEngine::tell_begun(std::span<const TextBatch::Part> parts, Time now) {
+  if (!options_.figures) return;
+  bool is_somebodys = false;
+  for (const TextBatch::Part& part : parts) {
+    Text& text = texts_.at(part.id);
+    if (text.order.is_probe) continue;
+    is_somebodys = true;
+    if (std::exchange(text.told_begun, true)) continue;
+    options_.figures->begun(now - text.began);
+    options_.figures->looked_up(text.answer.prompt_tokens, part.read.position);
+  }
+  if (is_somebodys) options_.figures->pass();
+}
+
+void TextEngine::tell_token(Text& text, Time now) {
+  if (!options_.figures || text.order.is_probe) return;
+  if (text.last_token)
+    options_.figures->next_token(now - *text.last_token);
+  else
+    options_.figures->first_token(now - text.began);
+  text.last_token = now;
+}
+
 // The text's next token, by these scores, which may change.
-void TextEngine::go_on(TextBatch::Id id, std::span<float> scores) {
+void TextEngine::go_on(TextBatch::Id id, std::span<float> scores, Time now) {
   Text& text = texts_.at(id);
   const auto token = choose(text, scores);
   if (!token) return answer(id, token.error());
   ++text.answer.tokens;
+  tell_token(text, now);
   const auto goes_on = take(text, *token);
   if (!goes_on) return answer(id, goes_on.error());
   if (!*goes_on) return finish(id);

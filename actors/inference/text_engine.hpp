@@ -12,6 +12,7 @@
 
 #include "actors/inference/chat_form.hpp"
 #include "actors/inference/generate_codec.hpp"
+#include "actors/inference/model_figures.hpp"
 #include "actors/inference/stop_sequences.hpp"
 #include "actors/inference/text_batch.hpp"
 #include "actors/inference/text_forms.hpp"
@@ -33,6 +34,7 @@ struct TextOrder {
   std::string client;   // among whom the model is divided
   GivePiece give = {};  // empty: all at the end
   TextDone done;
+  bool is_probe = false;  // how long it takes says nothing of others
 };
 
 class TextEngine {
@@ -43,7 +45,8 @@ class TextEngine {
     std::vector<model::Token> ends;  // behind which a text is over
     std::shared_ptr<const ChatForm> chat = std::make_shared<ChatForm>();
     const Clock* clock = nullptr;
-    std::size_t texts = 16;  // under way at once
+    std::shared_ptr<ModelFigures> figures = {};  // null: nobody is told
+    std::size_t texts = 16;                      // under way at once
     std::uint64_t cache_bytes = std::uint64_t{1} << 30;
   };
   // `program` has its weights, outlives this, and is not loaded again meanwhile. Fails with: what
@@ -60,6 +63,7 @@ class TextEngine {
   bool is_idle() const { return texts_.empty(); }
   std::size_t under_way() const { return batch_.under_way(); }
   std::size_t waiting() const { return batch_.waiting(); }
+  double cache_used() const { return batch_.cache_used(); }  // 0 to 1, by texts under way
   // Reads once. Fails with: device_lost and the like; the texts that were to be read are answered by
   // that too.
   Result<void> pass();
@@ -73,11 +77,13 @@ class TextEngine {
     StopSequences stop;
     GenerateAnswer answer;
     Time began{};
+    std::optional<Time> last_token{};
     std::optional<grammar::Matcher> form;  // nothing: any
     std::string echo;                      // comes with the first token
     std::uint32_t characters = 0;          // of the text, with those that are held back
     std::size_t given_reports = 0;
     std::size_t report_bytes = 0;  // about
+    bool told_begun = false;
   };
   struct Prompt {
     std::vector<model::Token> tokens;
@@ -89,7 +95,9 @@ class TextEngine {
   void report(Text& text, model::Token token, std::span<const float> scores) const;
   void end_overdue(Time now);
   Result<void> read(std::span<const TextBatch::Part> parts);
-  void go_on(TextBatch::Id id, std::span<float> scores);
+  void tell_begun(std::span<const TextBatch::Part> parts, Time now);
+  void tell_token(Text& text, Time now);
+  void go_on(TextBatch::Id id, std::span<float> scores, Time now);
   Result<model::Token> choose(Text& text, std::span<float> scores);
   Result<bool> take(Text& text, model::Token token) const;
   void finish(TextBatch::Id id);

@@ -87,11 +87,12 @@ std::string name_of(Self* self, const NodeId& node) {
 }
 
 // Into the audit log; what cannot be written is an error of the node's, not of who asked.
-void note(Self* self, std::string_view event, const std::vector<security::AuditField>& fields) {
-  if (!self->state.options.audit) return;
+bool note(Self* self, std::string_view event, const std::vector<security::AuditField>& fields) {
+  if (!self->state.options.audit) return false;
   const auto logged = self->state.options.audit->append(wall(self), event, fields);
   if (!logged)
     log::error("admission", "the audit log cannot be written: " + logged.error().message());
+  return logged.has_value();
 }
 
 void store_list(Self* self) {
@@ -171,7 +172,12 @@ void tell_audit_head(Self* self, const NodeId& to) {
 void look_after_audit(Self* self) {
   State& state = self->state;
   if (!state.options.audit) return;
+  const inference::HttpAudit::Note of_http = [&](std::string_view event, const auto& fields) {
+    return note(self, event, fields);
+  };
+  if (state.options.http_audit) state.options.http_audit->look_at_keys(of_http);
   if (now(self) >= state.next_count) {
+    if (state.options.http_audit) state.options.http_audit->tell_refusals(of_http);
     state.next_count = now(self) + kCountRefusals;
     for (const auto& [node, refused] : state.options.refusals->take())
       note(self, "member_refused",

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "actors/cluster_state.hpp"
+#include "actors/inference/http_audit.hpp"
 #include "actors/messages.hpp"
 #include "runtime/security/audit_witness.hpp"
 #include "runtime/security/join_server.hpp"
@@ -34,6 +35,7 @@ struct AdmissionOptions {
   caf::actor cluster_actor;  // gets AdmissionsChanged
   IpRanges dial_too;         // where joiners may be dialled back, beside where they come from
   const Clock* clock = nullptr;
+  std::shared_ptr<inference::HttpAudit> http_audit = {};  // null: there is no front
 };
 
 // A frame of a stranger at the join port; `reply` answers it, once.

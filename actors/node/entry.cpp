@@ -333,6 +333,7 @@ Result<std::unique_ptr<Entry>> enter(const NodeConfig& config, const NodeParts& 
   entry->audit = std::make_shared<security::AuditLog>(std::move(*audit));
   entry->witness = std::make_shared<security::AuditWitness>(
       security::AuditWitness::open(*parts.files, entry->state.path()));
+  entry->http_audit = std::make_shared<inference::HttpAudit>(*parts.files, entry->state.path());
   return entry;
 }
 

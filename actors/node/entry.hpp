@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/inference/http_audit.hpp"
 #include "actors/node/advertised.hpp"
 #include "actors/node/cluster_actor.hpp"
 #include "actors/node/node_parts.hpp"
@@ -47,6 +48,7 @@ struct Entry {
   std::shared_ptr<security::AuditWitness> witness;
   // Members that asked for what they may not, until the audit log has them.
   std::shared_ptr<security::RefusalCounts> refusals = std::make_shared<security::RefusalCounts>();
+  std::shared_ptr<inference::HttpAudit> http_audit;
   std::shared_ptr<transport::Link> link;
   std::unique_ptr<transport::JoinSocket> join_socket;
   Addresses addresses;  // at the start; what others are told now is in the cluster's snapshot

@@ -210,7 +210,8 @@ void RunningNode::spawn_children() {
   children_.admission = spawn_admission(
       system, {&entry.identity, &entry.state.files(), entry.state.path(), entry.admissions.get(),
                entry.tokens, entry.audit, entry.witness, entry.refusals, entry.name, entry.link,
-               &cluster_state_, children_.cluster, *IpRanges::parse(config_.allow), parts_.clock});
+               &cluster_state_, children_.cluster, *IpRanges::parse(config_.allow), parts_.clock,
+               entry.http_audit});
   children_.job_board = jobs::spawn_job_board(
       system, {self, entry.boot, config_.labels, environment_.get(), &cluster_state_, entry.link,
                compute::add_of(devices_->host()),

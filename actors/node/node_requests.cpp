@@ -70,6 +70,9 @@ Result<void> RunningNode::open_http_front() {
   if (needs && *keys == 0) return no_keys(config_);
   if (access.without_keys && !options.keys->is_wanted())
     log::warning("http", "anybody who reaches " + config_.http + " may ask (--insecure-http)");
+  options.refused = [audit = entry_->http_audit](const std::string& key, std::string_view what) {
+    audit->refused(key, what);
+  };
   options.generate = [this](inference::GenerateText order) {
     const auto may = may_ask(Asked::command, "generate", authority_.rights(entry_->identity.id()));
     if (!may) return order.done(may.error());
@@ -85,7 +88,7 @@ Result<void> RunningNode::open_http_front() {
   options.is_live = [this] {
     return model_pulses_->are_live(parts_.clock->now(), config_.device_timeout);
   };
-  options.is_ready = [this] { return model_pulses_->are_ready(); };
+  options.readiness = [this] { return model_pulses_->readiness(*parts_.clock); };
   options.models = [this] { return inference::served_models(*cluster_state_.read()); };
   auto front = inference::open_http_front(std::move(options));
   if (!front) return front.error().within("--http");

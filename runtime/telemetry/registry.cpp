@@ -71,9 +71,21 @@ void Histogram::record(double value) {
   sum_.fetch_add(value, std::memory_order_relaxed);
 }
 
+std::uint64_t Histogram::count() const {
+  std::uint64_t all = 0;
+  for (std::size_t i = 0; i < kBuckets; ++i) all += bucket(i);
+  return all;
+}
+
 template <class Kind>
 Kind& Registry::find_or_make(std::string_view name, std::string_view help, const Labels& labels) {
   std::lock_guard lock(mutex_);
+  return find_or_make_locked<Kind>(name, help, labels);
+}
+
+template <class Kind>
+Kind& Registry::find_or_make_locked(std::string_view name, std::string_view help,
+                                    const Labels& labels) {
   auto& series =
       families_.try_emplace(std::string(name), Family{std::string(help), {}}).first->second.series;
   if (!series.empty() && !std::holds_alternative<Kind>(series.begin()->second)) {
@@ -99,14 +111,31 @@ Histogram& Registry::histogram(std::string_view name, std::string_view help, con
   return find_or_make<Histogram>(name, help, labels);
 }
 
+void Registry::also(std::string_view name, std::string_view help, const Labels& labels, Shown as,
+                    std::function<double()> read) {
+  std::lock_guard lock(mutex_);
+  find_or_make_locked<Derived>(name, help, labels) = {as, std::move(read)};
+}
+void Registry::also(std::string_view name, std::string_view help, const Labels& labels,
+                    const Histogram& histogram) {
+  std::lock_guard lock(mutex_);
+  find_or_make_locked<Alias>(name, help, labels) = &histogram;
+}
+
+const char* Registry::kind_of(const Instrument& instrument) {
+  if (const auto* derived = std::get_if<Derived>(&instrument))
+    return derived->as == Shown::counter ? "counter" : "gauge";
+  static constexpr const char* kKinds[] = {"counter",   "counter", "gauge",
+                                           "histogram", "",        "histogram"};  // of Instrument
+  return kKinds[instrument.index()];
+}
+
 std::string Registry::prometheus_text() const {
   std::lock_guard lock(mutex_);
   std::string out;
   for (const auto& [name, family] : families_) {
-    static constexpr const char* kKinds[] = {"counter", "counter", "gauge",
-                                             "histogram"};  // of Instrument
     out += "# HELP " + name + " " + escaped(family.help, false) + "\n";
-    out += "# TYPE " + name + " " + kKinds[family.series.begin()->second.index()] + "\n";
+    out += "# TYPE " + name + " " + kind_of(family.series.begin()->second) + "\n";
     for (const auto& [labels, instrument] : family.series) {
       if (const auto* counter = std::get_if<Counter>(&instrument))
         out += name + labels + " " + std::to_string(counter->value()) + "\n";
@@ -115,6 +144,10 @@ std::string Registry::prometheus_text() const {
       else if (const auto* gauge = std::get_if<Gauge>(&instrument))
         out += std::isnan(gauge->value()) ? std::string()
                                           : name + labels + " " + number(gauge->value()) + "\n";
+      else if (const auto* derived = std::get_if<Derived>(&instrument))
+        out += name + labels + " " + number(derived->read()) + "\n";
+      else if (const auto* alias = std::get_if<Alias>(&instrument))
+        write_histogram(out, name, labels, **alias);
       else
         write_histogram(out, name, labels, std::get<Histogram>(instrument));
     }

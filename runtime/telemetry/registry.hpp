@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -65,6 +66,7 @@ class Histogram {
   // Negative values and NaN count as 0.
   void record(double value);
   double sum() const { return sum_.load(std::memory_order_relaxed); }
+  std::uint64_t count() const;
   std::uint64_t bucket(std::size_t index) const {
     return buckets_[index].load(std::memory_order_relaxed);
   }
@@ -86,18 +88,35 @@ class Registry {
   Gauge& gauge(std::string_view name, std::string_view help, const Labels& labels = {});
   Histogram& histogram(std::string_view name, std::string_view help, const Labels& labels = {});
 
+  // What instruments of this registry tell, under a name that others know it by, read whenever it is shown: one
+  // source, several names. `read` is quick, looks up no instrument, and gives a whole number where it is a
+  // counter's. The same name and labels again: the later one is shown.
+  enum class Shown { counter, gauge };
+  void also(std::string_view name, std::string_view help, const Labels& labels, Shown as,
+            std::function<double()> read);
+  void also(std::string_view name, std::string_view help, const Labels& labels,
+            const Histogram& histogram);
+
   // Everything in the Prometheus text format, version 0.0.4. Whole numbers are written as such, all
   // others so that they read back as the same double.
   std::string prometheus_text() const;
 
  private:
-  using Instrument = std::variant<Counter, SecondsCounter, Gauge, Histogram>;
+  struct Derived {
+    Shown as = Shown::counter;
+    std::function<double()> read = {};
+  };
+  using Alias = const Histogram*;
+  using Instrument = std::variant<Counter, SecondsCounter, Gauge, Histogram, Derived, Alias>;
   struct Family {
     std::string help;
     std::map<std::string, Instrument> series;  // by rendered labels; never empty, all of one kind
   };
   template <class Kind>
   Kind& find_or_make(std::string_view name, std::string_view help, const Labels& labels);
+  template <class Kind>
+  Kind& find_or_make_locked(std::string_view name, std::string_view help, const Labels& labels);
+  static const char* kind_of(const Instrument& instrument);
 
   mutable std::mutex mutex_;
   std::map<std::string, Family> families_;

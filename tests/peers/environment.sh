@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The peers' own environment: newest torch, transformers, torchvision, timm, openai and tritonclient of PyPI
+# The peers' own environment: newest torch, transformers, torchvision, timm, openai, tritonclient and playwright of PyPI
 # in a folder of their own, without CUDA's packages (cuda_stubs.py says how). About 600 MB are fetched and 2 GB written
 # the first time, a minute and a half on a fast line; later calls return at once.
 # usage: environment.sh [FOLDER]     default: $GPUNODE_PEERS, else ~/.cache/gpunode/peers
@@ -9,7 +9,7 @@ set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=${1:-${GPUNODE_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/gpunode/peers}}
 log=$folder/install.log
-ready=$folder/ready-4 # another number whenever other packages are wanted; with_environment.sh has it too
+ready=$folder/ready-5 # another number whenever other packages are wanted; with_environment.sh has it too
 
 skip() {
   printf 'skipped: %s\n' "$1"
@@ -26,11 +26,11 @@ if [ ! -e "$ready" ]; then
   # wants both and nothing that transformers does not.
   "${pip[@]}" filelock 'typing-extensions>=4.13' sympy networkx jinja2 fsspec pillow setuptools \
     >>"$log" 2>&1 && "${pip[@]}" --no-deps torch torchvision timm >>"$log" 2>&1 &&
-    "${pip[@]}" transformers openai "tritonclient[http]" >>"$log" 2>&1 || skip "PyPI did not give all packages ($log)"
+    "${pip[@]}" transformers openai "tritonclient[http]" playwright >>"$log" 2>&1 || skip "PyPI did not give all packages ($log)"
   libraries=$("$folder/venv/bin/python" -c 'import importlib.util
 print(importlib.util.find_spec("torch").submodule_search_locations[0] + "/lib")')
   python3 "$here/cuda_stubs.py" "$libraries" >>"$log" 2>&1 &&
-    "$folder/venv/bin/python" -c 'import torch, torchvision, transformers, timm, openai, tritonclient.http' >>"$log" 2>&1 ||
+    "$folder/venv/bin/python" -c 'import torch, torchvision, transformers, timm, openai, tritonclient.http, playwright.sync_api' >>"$log" 2>&1 ||
     skip "torch cannot be imported on this machine ($log)"
   touch "$ready"
 fi

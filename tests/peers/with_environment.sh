@@ -4,7 +4,7 @@
 # usage: with_environment.sh SCRIPT [ARGUMENTS...]
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=${GPUNODE_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/gpunode/peers}
-if [ ! -e "$folder/ready-4" ] && [ "${GPUNODE_PEERS_FETCH:-}" != 1 ]; then
+if [ ! -e "$folder/ready-5" ] && [ "${GPUNODE_PEERS_FETCH:-}" != 1 ]; then
   echo "skipped: no peers in $folder; tools/check.sh --peers fetches them"
   exit 77
 fi

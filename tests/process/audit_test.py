@@ -39,6 +39,25 @@ class Audit(cluster.ProcessTest):
         self.assertEqual(verified["rolled_back"], 0)
         second.kill()
 
+    def test_it_tells_of_http_keys_and_of_no_key_itself(self):
+        first = self.world.start("first")
+        bob = first.ask("http-key", "create", "bob", "--may", "infer").out.strip()
+        cluster.wait_until(lambda: first.ask("audit", "show", "--kind", "http_key_created").out,
+                           "the key is noted")
+        first.kill()
+        self.assertEqual(first.ask("http-key", "create", "eve").code, 0)
+        self.assertEqual(first.ask("http-key", "revoke", "bob").code, 0)
+        first = self.world.start("first")
+        cluster.wait_until(lambda: first.ask("audit", "show", "--kind", "http_key_revoked").out,
+                           "what was done without the node is noted")
+        made = self.events(first, "http_key_created")
+        self.assertEqual([one["fields"]["key"] for one in made], ["bob", "eve"])
+        self.assertEqual((made[0]["fields"]["may"], made[0]["fields"]["models"]), ("infer", "all"))
+        gone, = self.events(first, "http_key_revoked")
+        self.assertEqual(gone["fields"], {"key": "bob", "id": made[0]["fields"]["id"]})
+        self.assertNotIn(bob, first.ask("audit", "show").out)
+        self.assertEqual(first.ask("audit", "verify").code, 0)
+
     def test_a_changed_entry_is_named_and_does_not_keep_the_node_from_starting(self):
         first = self.world.start("first")
         self.world.token(first)

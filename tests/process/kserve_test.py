@@ -103,7 +103,7 @@ class OverKServe(cluster.ProcessTest):
             self.assertEqual(told[0], status, told)
             self.assertIn(word, told[1]["error"])
         self.assertEqual(self.infer("none", self.rows([1, 2], (1, 2)))[0], 404)
-        self.assertIn('gpunode_infer_failures_total{model="rows"} 2', self.first.ask("metrics").out)
+        self.assertIn('gpunode_infer_failures_total{model="rows",reason="other"} 2', self.first.ask("metrics").out)
 
     def test_continues_texts(self):
         self.world.write("data/text.txt", cluster.TEXT)

@@ -10,13 +10,13 @@ import urllib.request
 import cluster
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "METRICS.md")
-ROW = re.compile(r"^\| `(\w+)` \| (counter|gauge|histogram) \|([^|]*)\|")
-SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
+ROW = re.compile(r"^\| `([\w:]+)` \| (counter|gauge|histogram) \|([^|]*)\|")
+SAMPLE = re.compile(r"^([\w:]+)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 # What does not happen in these tests, or the library that stands in for NVML does not tell.
 NOT_SEEN = {"gpunode_http_requests_total", "gpunode_infer_rows_total",  # front_test.py, kserve_test.py
             "gpunode_infer_failures_total", "gpunode_infer_seconds",
-            "gpunode_generate_failures_total", "DCGM_FI_DEV_POWER_USAGE"}
+            "DCGM_FI_DEV_POWER_USAGE"}
 
 
 def table():
@@ -93,7 +93,13 @@ class Metrics(cluster.ProcessTest):
                 self.assertRegex(value, r"^\d+$", family)
         self.assertEqual(self.value(node, "gpunode_job_checkpoint_step", job="small"), "20")
         self.assertEqual(self.value(node, "gpunode_job_phase", job="small", phase="finished"), "1")
-        self.assertEqual(self.value(node, "gpunode_generated_tokens_total"), "3")
+        for name in ("gpunode_generated_tokens_total", "vllm:generation_tokens_total"):
+            self.assertEqual(self.value(node, name), "3", name)
+        for name in ("gpunode_generate_seconds_count", "nv_inference_request_success",
+                     "gpunode_first_token_seconds_count", "vllm:time_to_first_token_seconds_count"):
+            self.assertIn(f'{name}{{', text)
+            self.assertRegex(text, rf"(?m)^{name}\{{.*\}} 1$")
+        self.assertRegex(text, r"(?m)^vllm:inter_token_latency_seconds_count\{.*\} 2$")
         printed = read(node.ask("metrics").out)[0]
         self.assertEqual(printed, kinds, "the command prints the same")
         other.kill()

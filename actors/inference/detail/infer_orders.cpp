@@ -41,14 +41,23 @@ void order_infer(const ServingOptions& options, InferOrder order) {
           .elsewhere_if_full = true});
 }
 
-void pass_infer(const caf::actor& model, const Clock& clock, ByteView request, CallReply reply) {
+void pass_infer(const PassedInfer& to, ByteView request, CallReply reply) {
+  const Clock& clock = *to.options.clock;
   auto message = decode_infer(request);
   if (!message) return reply(message.error());
   const auto* tensors = std::get_if<InferRequest>(&*message);
-  if (!tensors && !std::holds_alternative<InferDescribe>(*message))
-    return reply(Error{ErrorCode::invalid_argument, "not a request"});
-  const Time deadline = clock.now() + std::chrono::milliseconds(tensors ? tensors->timeout_ms : 0);
-  caf::anon_send(model, Infer{*std::move(message), deadline, std::move(reply)});
+  if (const auto* describe = std::get_if<InferDescribe>(&*message)) {
+    const auto known =
+        describe->probe ? to.options.pulses->known(to.name, clock.now()) : std::nullopt;
+    if (known && *known) return reply(SharedBytes::from(encode_infer(InferDescription{})));
+    if (known) return reply(known->error().within("probe"));
+    // Ahead of those that wait: whoever asks for it wants to know whether they are answered.
+    return caf::anon_send<caf::message_priority::high>(
+        to.model, Infer{*std::move(message), clock.now(), std::move(reply)});
+  }
+  if (!tensors) return reply(Error{ErrorCode::invalid_argument, "not a request"});
+  const Time deadline = clock.now() + std::chrono::milliseconds(tensors->timeout_ms);
+  caf::anon_send(to.model, Infer{*std::move(message), deadline, std::move(reply)});
 }
 
 }  // namespace gpunode::inference

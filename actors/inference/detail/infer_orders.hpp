@@ -11,7 +11,13 @@ namespace gpunode::inference {
 
 // Has a live replica carry it out.
 void order_infer(const ServingOptions& options, InferOrder order);
-// What came from any node, to the thread of the model here.
-void pass_infer(const caf::actor& model, const Clock& clock, ByteView request, CallReply reply);
+// What came from any node, to the thread of the model here, or answered at once where it is known: whether
+// the model computes.
+struct PassedInfer {
+  const caf::actor& model;
+  const std::string& name;
+  const ServingOptions& options;
+};
+void pass_infer(const PassedInfer& to, ByteView request, CallReply reply);
 
 }  // namespace gpunode::inference

@@ -15,7 +15,8 @@
 namespace gpunode::inference {
 namespace {
 
-struct Step {};  // to itself: the next pass
+struct Step {};   // to itself: the next pass
+struct Probe {};  // of one who wants to know whether it computes
 
 struct State {
   static inline const char* name = "model";
@@ -30,8 +31,8 @@ struct State {
   std::optional<Time> ends_at_rest, ends;  // drained: from when on it may end, and when it does
   telemetry::Registry* metrics = nullptr;
   std::shared_ptr<ModelPulses> pulses;
-  telemetry::Gauge *under_way = nullptr, *waiting = nullptr;  // looked up once, as each pass tells
-  std::string served_as;
+  std::shared_ptr<ModelFigures> figures;  // once it is loaded
+  std::string served_as, pulse;
 };
 constexpr auto kLookEvery = std::chrono::seconds(1);
 // Who is drained waits for what is on its way to it, and looks so often whether all is answered.
@@ -54,7 +55,7 @@ void move(Self* self) {
   const auto to = state.load.choose_device();
   ServedModel::Options options = state.load.options;
   options.device = *to;
-  state.pulses->begin_loading(state.served_as);
+  state.pulses->begin_loading(state.pulse);
   auto moved = ServedModel::move(*state.model, options);
   const std::string what = options.user + " on " + from.id() + ", which is drained, ";
   if (!moved) {
@@ -64,37 +65,16 @@ void move(Self* self) {
   }
   log::info("serving", what + "goes on on " + (*to)->id());
   state.model = std::move(*moved);
+  state.figures = state.model->figures();
   state.load.options = options;
   state.could_not = nullptr;
   self->send(state.owner,
              MovedBytes{caf::actor(self), state.model->facts().digest, state.model->bytes()});
 }
 
-void tell(const State& state, const Result<GenerateAnswer>& answer) {
-  const telemetry::Labels labels{{"model", state.served_as}};
-  if (!answer) {
-    state.metrics->counter("gpunode_generate_failures_total", "Requests that failed here", labels)
-        .add();
-    return;
-  }
-  state.metrics->counter("gpunode_generated_tokens_total", "Tokens generated here", labels)
-      .add(answer->tokens);
-  state.metrics->histogram("gpunode_generate_seconds", "Time of a generated text", labels)
-      .record(answer->seconds);
-}
-
 void tell_load(State& state) {
-  const TextEngine* texts = state.model->texts();
-  if (!texts) return;
-  if (!state.under_way) {
-    const telemetry::Labels labels{{"model", state.served_as}};
-    state.under_way = &state.metrics->gauge("gpunode_texts_under_way",
-                                            "Texts that are continued together", labels);
-    state.waiting =
-        &state.metrics->gauge("gpunode_texts_waiting", "Texts that are not begun yet", labels);
-  }
-  state.under_way->set(static_cast<double>(texts->under_way()));
-  state.waiting->set(static_cast<double>(texts->waiting()));
+  if (const TextEngine* texts = state.model->texts())
+    state.figures->load(texts->under_way(), texts->waiting(), texts->cache_used());
 }
 
 // What only a text has, of a model that reads rows.
@@ -119,22 +99,20 @@ void begin(State& state, Generate order) {
        .client = order.from.text(),
        .give = std::move(give),
        .done = [&state, reply = std::move(order.reply)](const Result<GenerateAnswer>& answer) {
-         tell(state, answer);
+         state.figures->ended(answer);
          reply(answer ? Result<SharedBytes>(SharedBytes::from(encode(*answer)))
                       : Result<SharedBytes>(answer.error()));
        }});
 }
 
-void tell_rows(const State& state, const Result<InferAnswer>& answer) {
-  const telemetry::Labels labels{{"model", state.served_as}};
-  if (!answer)
-    return state.metrics
-        ->counter("gpunode_infer_failures_total", "Requests with rows that failed here", labels)
-        .add();
-  state.metrics->counter("gpunode_infer_rows_total", "Rows answered here", labels)
-      .add(static_cast<std::uint64_t>(answer->outputs.front().shape.front()));
-  state.metrics->histogram("gpunode_infer_seconds", "Time of an answer to rows", labels)
-      .record(answer->seconds);
+// Whether it computes: as it did a moment ago, or does now.
+Result<void> probed(const State& state) {
+  if (!state.model) return {ErrorCode::unavailable, "the model is not loaded"};
+  const Clock& clock = *state.load.options.clock;
+  if (auto known = state.pulses->known(state.pulse, clock.now())) return *known;
+  auto done = state.model->probe();
+  state.pulses->computed(state.pulse, clock.now(), done);
+  return done;
 }
 
 // Between two passes.
@@ -143,20 +121,37 @@ void answer(State& state, const Infer& order) {
   state.used = state.load.options.clock->now();
   const std::uint64_t version = state.model->facts().version;
   const auto* request = std::get_if<InferRequest>(&order.request);
-  if (!request) {
+  if (const auto* asked = std::get_if<InferDescribe>(&order.request)) {
+    if (asked->probe)
+      if (auto done = probed(state); !done) return order.reply(done.error().within("probe"));
     InferDescription description = describe_tensors(*state.model);
     description.version = version;
     return order.reply(SharedBytes::from(encode_infer(description)));
   }
   auto told = answer_rows(*state.model, *request, *state.load.options.clock, order.deadline);
   if (told) told->version = version;
-  tell_rows(state, told);
+  state.figures->ended(told);
   order.reply(told ? Result<SharedBytes>(SharedBytes::from(encode_infer(*told)))
                    : Result<SharedBytes>(told.error()));
 }
 
 void beat(const State& state) {
-  if (state.model) state.pulses->beat(state.served_as, state.load.options.clock->now());
+  if (state.model) state.pulses->beat(state.pulse, state.load.options.clock->now());
+}
+
+// How others have it probed, however many orders wait.
+void offer_probes(Self* self) {
+  const caf::weak_actor_ptr me(self->ctrl());
+  self->state.pulses->probe_by(self->state.pulse, [me] {
+    if (auto there = me.lock())
+      caf::anon_send<caf::message_priority::high>(caf::actor_cast<caf::actor>(there), Probe{});
+  });
+}
+
+// Makes a pass, and tells of one that failed; the others the model tells of by itself.
+void pass(State& state) {
+  if (auto done = state.model->pass(); !done)
+    state.pulses->computed(state.pulse, state.load.options.clock->now(), std::move(done));
 }
 
 // One pass at a time, and what has come meanwhile before the next.
@@ -188,7 +183,7 @@ void tell_whether_idle(Self* self) {
 }
 
 void end(Self* self) {
-  self->state.pulses->forget(self->state.served_as);
+  self->state.pulses->forget(self->state.pulse);
   self->state.model.reset();
   give_memory_back();
   self->quit();
@@ -209,18 +204,28 @@ caf::behavior behaviour(Self* self, ModelActorOptions options) {
   self->state.metrics = options.metrics;
   self->state.pulses = options.pulses;
   self->state.served_as = options.name;
+  self->state.pulse = options.pulse.empty() ? options.name : options.pulse;
   return {
       [self, owner = options.owner, name = options.name](const Load& load) {
-        self->state.pulses->begin_loading(name);
-        auto model = ServedModel::load(load.options);
+        self->state.pulses->begin_loading(self->state.pulse);
+        Load own = load;
+        own.options.computed = [pulses = self->state.pulses, pulse = self->state.pulse, clock = load.options.clock] {
+          pulses->computed(pulse, clock->now());
+        };
+        own.options.figures = [&metrics = *self->state.metrics, name](ModelFigures::Kind kind) {
+          return std::make_shared<ModelFigures>(metrics, name, kind);
+        };
+        auto model = ServedModel::load(own.options);
         if (!model) {
-          self->state.pulses->forget(name);
+          self->state.pulses->forget(self->state.pulse);
           give_memory_back();
           return self->send(owner, Loaded{name, self->address(), model.error()});
         }
         self->state.model = std::move(*model);
-        self->state.load = load;
+        self->state.load = std::move(own);
         self->state.used = load.options.clock->now();
+        self->state.figures = self->state.model->figures();
+        offer_probes(self);
         beat(self->state);
         self->delayed_send(self, kLookEvery, Tick{});
         self->send(owner, Loaded{name, self->address(), self->state.model->facts(),
@@ -233,9 +238,10 @@ caf::behavior behaviour(Self* self, ModelActorOptions options) {
         go_on(self);
       },
       [self](const Infer& order) { answer(self->state, order); },
+      [self](const Probe&) { static_cast<void>(probed(self->state)); },
       [self](const Step&) {
         self->state.stepping = false;
-        if (!self->state.model->is_idle()) self->state.model->pass();
+        if (!self->state.model->is_idle()) pass(self->state);
         go_on(self);
         beat(self->state);
       },

@@ -72,7 +72,8 @@ struct ModelActorOptions {
   std::string name;
   telemetry::Registry* metrics = nullptr;  // outlives it
   std::shared_ptr<ModelPulses> pulses;
-  Duration idle{};  // after which it says so; 0: never
+  Duration idle{};         // after which it says so; 0: never
+  std::string pulse = {};  // its name among the pulses; empty: the model's
 };
 // It answers `owner` with Loaded, and each Generate and Infer by its reply.
 caf::actor spawn_model(caf::actor_system& system, ModelActorOptions options);

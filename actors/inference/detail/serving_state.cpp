@@ -157,7 +157,7 @@ void unpublish(Self* self, const std::string& name, const Serving& serving) {
 
 // Those that waited for it.
 void pass_on(Self* self, Model& model) {
-  const CallHandler handler = answer_by(model.now->actor, self->state.options);
+  const CallHandler handler = answer_by(model.now->actor, model.now->pulse, self->state.options);
   for (WakeCall& call : std::exchange(model.calls, {}))
     handler(call.from, std::move(call.request), std::move(call.reply));
 }
@@ -193,9 +193,10 @@ void begin(Self* self, const std::string& name, Loading loading) {
   if (!device) return loading.answer(error_json(device.error()));
   Model& model = state.models[name];
   loading.device = *device;
+  loading.pulse = ModelPulses::name_of(name, ++state.loads);
   loading.actor = spawn_model(self->system(),
                               {caf::actor(self), name, state.options.metrics, state.options.pulses,
-                               std::chrono::seconds(loading.source.idle_seconds)});
+                               std::chrono::seconds(loading.source.idle_seconds), loading.pulse});
   self->monitor(loading.actor);
   model.next = std::move(loading);
   load(self, name, *model.next);
@@ -238,6 +239,7 @@ void on_loaded(Self* self, const Loaded& loaded) {
   Serving serving{next.source,
                   {number_for(offers, facts.digest, known, next.anew), facts.digest},
                   next.actor,
+                  next.pulse,
                   {}};
   serving.told = facts_told(serving, facts);
   const std::uint64_t steps = next.steps;
@@ -248,7 +250,7 @@ void on_loaded(Self* self, const Loaded& loaded) {
   keep(self, loaded.name, serving);
   keep_on_disk(self, loaded.name, serving, loaded.bytes);
   self->send(serving.actor, SetVersion{serving.version.number});
-  publish(self, loaded.name, serving, answer_by(serving.actor, state.options), serving.told);
+  publish(self, loaded.name, serving, answer_by(serving.actor, serving.pulse, state.options), serving.told);
   if (const auto& before = model.now ? model.now : model.asleep;
       before && before->version.number != serving.version.number)
     self->send(state.options.calls,

@@ -38,6 +38,7 @@ struct Loading {
   int looks = 0;         // so often it is waited for news of a copy that nobody seems to serve
 
   caf::actor actor = {};
+  std::string pulse = {};  // its name among the node's pulses
   std::optional<snapshot::CheckpointKey> key = {};
   compute::NodeDevice* device = nullptr;
   std::stop_source stop = {};
@@ -51,6 +52,7 @@ struct Serving {
   ModelSource source;
   ModelVersion version;
   caf::actor actor;
+  std::string pulse;
   nlohmann::json told;  // of it, to the others
 };
 // A call that came while the model was asleep, on its way to it.
@@ -84,6 +86,7 @@ struct State {
     Duration wait{};
   };
   std::map<std::string, Retry> retries;
+  std::uint64_t loads = 0;
   std::optional<Leave> leaving;  // nothing is served any more; told once all is answered
 };
 using Self = caf::stateful_actor<State>;

@@ -3,6 +3,7 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
+#include <span>
 
 #include "actors/inference/detail/infer_orders.hpp"
 #include "actors/inference/detail/model_actor.hpp"
@@ -25,16 +26,6 @@ Result<GenerateAnswer> answer_in(const Result<SharedBytes>& bytes, const std::st
   return std::move(*answer);
 }
 
-// Of texts that begin alike, whose first pages a replica may know already.
-std::uint64_t beginning_of(const GenerateRequest& request) {
-  constexpr std::size_t kBytes = 256;
-  const std::string& text = request.chat.empty() ? request.prompt : request.chat;
-  std::uint64_t hash = 0;
-  for (const char byte : std::string_view(text).substr(0, kBytes))
-    hash = mix(hash, static_cast<unsigned char>(byte));
-  return hash;
-}
-
 PieceTeller::Send send_to(const NodeId& asker, const caf::actor& calls) {
   return [asker, calls](const GeneratePiece& piece, std::function<void(Result<void>)> arrived) {
     caf::anon_send(
@@ -51,6 +42,22 @@ PieceTeller::Send send_to(const NodeId& asker, const caf::actor& calls) {
 }
 
 }  // namespace
+
+// The same of texts that begin alike.
+std::uint64_t affinity_of(const GenerateRequest& request) {
+  constexpr std::size_t kBytes = 256, kTokens = 64;
+  std::uint64_t hash = 0;
+  if (!request.prompt_tokens.empty()) {
+    for (const std::int32_t token :
+         std::span(request.prompt_tokens).first(std::min(kTokens, request.prompt_tokens.size())))
+      hash = mix(hash, static_cast<std::uint32_t>(token));
+    return hash;
+  }
+  const std::string& text = request.chat.empty() ? request.prompt : request.chat;
+  for (const char byte : std::string_view(text).substr(0, kBytes))
+    hash = mix(hash, static_cast<unsigned char>(byte));
+  return hash;
+}
 
 bool is_offered(const ClusterSnapshot& cluster, const std::string& model) {
   return std::ranges::any_of(cluster.entries,
@@ -92,7 +99,7 @@ void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams
                                             .timeout = timeout,
                                             .done = done,
                                             .may_repeat = true,
-                                            .affinity = beginning_of(order.request),
+                                            .affinity = affinity_of(order.request),
                                             .elsewhere_if_full = true});
 }
 
@@ -128,16 +135,16 @@ GenerateText text_order_of(const Command& command) {
   return order;
 }
 
-CallHandler answer_by(caf::actor model, const ServingOptions& options) {
-  return [model, clock = options.clock, calls = options.calls](const NodeId& from,
-                                                               SharedBytes bytes, CallReply reply) {
-    if (is_infer(bytes.view)) return pass_infer(model, *clock, bytes.view, std::move(reply));
+CallHandler answer_by(caf::actor model, const std::string& name, const ServingOptions& options) {
+  return [model, name, options](const NodeId& from, SharedBytes bytes, CallReply reply) {
+    if (is_infer(bytes.view))
+      return pass_infer({model, name, options}, bytes.view, std::move(reply));
     auto message = decode_generate(bytes.view);
     if (!message) return reply(message.error());
     auto* request = std::get_if<GenerateRequest>(&*message);
     if (!request) return reply(Error{ErrorCode::invalid_argument, "not a request"});
-    const Time deadline = clock->now() + std::chrono::milliseconds(request->timeout_ms);
-    auto send = request->stream ? send_to(from, calls) : PieceTeller::Send();
+    const Time deadline = options.clock->now() + std::chrono::milliseconds(request->timeout_ms);
+    auto send = request->stream ? send_to(from, options.calls) : PieceTeller::Send();
     caf::anon_send(
         model, Generate{std::move(*request), from, deadline, std::move(reply), std::move(send)});
   };

@@ -26,11 +26,13 @@ Error no_answer();
 // Has a live replica carry it out.
 void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams>& streams,
                 GenerateText order);
+// What leads to a replica that knows the beginning of the text already, its prompt's or its chat's.
+std::uint64_t affinity_of(const GenerateRequest& request);
 // A person's `generate`.
 GenerateText text_order_of(const Command& command);
 
 // What this node answers to `generate` from any node: the model's thread does the work.
-CallHandler answer_by(caf::actor model, const ServingOptions& options);
+CallHandler answer_by(caf::actor model, const std::string& name, const ServingOptions& options);
 // And to the pieces of what it has asked for itself.
 CallHandler answer_pieces(std::shared_ptr<TextStreams> streams);
 

@@ -8,9 +8,7 @@
 
 #include <future>
 
-#include "runtime/storage/posix_file_system.hpp"
-#include "tests/support/raw_client.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/unit/actors/inference/front_of_a_test.hpp"
 
 namespace gpunode::inference {
 namespace {
@@ -20,58 +18,6 @@ using gpunode::testing::hear;
 using gpunode::testing::say;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-class HttpFront : public ::testing::Test {
- protected:
-  HttpFront() { open({}); }
-  void open(HttpFrontOptions options) {
-    front_.reset();
-    options.listen = {"127.0.0.1", 0};
-    options.generate = [this](GenerateText order) { model_(std::move(order)); };
-    options.infer = [this](const InferOrder& order) { infer_(order); };
-    options.is_live = [this] { return live_; };
-    options.models = [] { return std::vector<std::string>{"small"}; };
-    options.clock = &clock_;
-    options.metrics = [] { return "figures 1\n"; };
-    auto front = open_http_front(std::move(options));
-    EXPECT_TRUE(front) << front.error().message();
-    front_ = *std::move(front);
-  }
-  Descriptor dial() { return gpunode::testing::dial(front_->place().port); }
-  std::string ask(const std::string& head, const std::string& body = "") {
-    const Descriptor socket = dial();
-    say(socket, head + "Connection: close\r\nContent-Length: " + std::to_string(body.size()) +
-                    "\r\n\r\n" + body);
-    return hear(socket);
-  }
-  static constexpr const char* kPost =
-      "POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\n";
-  std::string complete(const std::string& fields = "", const std::string& head = "") {
-    return ask(kPost + head, R"({"model": "small", "prompt": "Once")" + fields + "}");
-  }
-  static GenerateAnswer text(const std::string& text) {
-    GenerateAnswer answer;
-    answer.text = text;
-    answer.tokens = 2;
-    answer.finish = "length";
-    return answer;
-  }
-
-  SystemClock clock_;
-  std::function<void(GenerateText)> model_ = [](const GenerateText& order) {
-    order.done(text(order.request.prompt + " upon"));
-  };
-  // A model of rows that knows one class.
-  std::function<void(const InferOrder&)> infer_ = [](const InferOrder& order) {
-    if (std::holds_alternative<InferDescribe>(order.request))
-      return order.done(InferMessage(InferDescription{
-          "gpunode_classifier", {{"features", TensorKind::fp32, {-1, 2}}}, {}, "", 0}));
-    order.done(
-        InferMessage(InferAnswer{{{"class", TensorKind::int64, {1}, Bytes(8)}}, "digest", 1, 0.5}));
-  };
-  bool live_ = true;
-  std::unique_ptr<http::Server> front_;
-};
 
 TEST_F(HttpFront, AnswersACompletion) {
   const std::string answer = complete();
@@ -235,156 +181,17 @@ TEST_F(HttpFront, HealthIsWhatItSays) {
   EXPECT_THAT(ask("GET /v2/health/ready HTTP/1.1\r\n"), HasSubstr(" 200 "));
   live_ = false;
   EXPECT_THAT(ask("GET /v2/health/live HTTP/1.1\r\n"), HasSubstr(" 503 "));
-  infer_ = [](const InferOrder& order) { order.done(Error{ErrorCode::timeout, "no answer"}); };
-  EXPECT_THAT(ask("GET /v2/models/small/ready HTTP/1.1\r\n"), HasSubstr(" 503 "));
-}
-
-// With keys, and pages that may ask.
-class GuardedFront : public HttpFront {
- protected:
-  GuardedFront() {
-    ring_ = std::make_shared<KeyRing>(files_, folder_.path() / KeyRing::kFile, clock_, true);
-  }
-  std::string key(ApiKey made) {
-    made.name = "key-" + std::to_string(keys_.all().size());
-    const std::string secret = *keys_.add(std::move(made));
-    const std::string written = keys_.text();
-    EXPECT_TRUE(files_.write_atomic(folder_.path() / KeyRing::kFile, {as_bytes(written)}));
-    HttpFrontOptions options;
-    options.keys = ring_ =
-        std::make_shared<KeyRing>(files_, folder_.path() / KeyRing::kFile, clock_, true);
-    options.origins = {"https://app.example"};
-    open(options);
-    return "Authorization: Bearer " + secret + "\r\n";
-  }
-
-  gpunode::testing::TemporaryFolder folder_;
-  storage::PosixFileSystem files_;
-  ApiKeys keys_;
-  std::shared_ptr<KeyRing> ring_;
-};
-
-TEST_F(GuardedFront, AnswersNobodyWithoutAKey) {
-  const std::string good = key({});
-  for (const std::string& head :
-       {std::string(), std::string("Authorization: Bearer gpnk-0-0\r\n"),
-        std::string("Authorization: Basic YTpi\r\n"), good.substr(0, good.size() - 3) + "\r\n"}) {
-    const std::string refused = complete("", head);
-    EXPECT_THAT(refused, HasSubstr("HTTP/1.1 401 "));
-    EXPECT_THAT(refused, HasSubstr("WWW-Authenticate: Bearer"));
-    EXPECT_THAT(refused, HasSubstr(R"("code":"invalid_api_key")"));
-    EXPECT_THAT(refused, Not(HasSubstr("gpnk-0-0")));
-  }
-  EXPECT_THAT(ask("GET /v1/models HTTP/1.1\r\n"), HasSubstr(" 401 "));
-  EXPECT_THAT(ask("GET /nowhere HTTP/1.1\r\n"), HasSubstr(" 401 "));
-  EXPECT_THAT(ask("GET /health HTTP/1.1\r\n"), HasSubstr(" 200 "));
-  EXPECT_THAT(complete("", good), HasSubstr(" 200 "));
-  EXPECT_THAT(complete("", good + "Host: anywhere.example\r\n"), HasSubstr(" 200 "));
-}
-
-TEST_F(GuardedFront, AnswersByTheRightsAndModelsOfAKey) {
-  const std::string other = key({.id = {}, .name = {}, .models = {"other"}});
-  EXPECT_THAT(complete("", other), HasSubstr("HTTP/1.1 403 "));
-  EXPECT_THAT(ask("GET /v1/models HTTP/1.1\r\n" + other), Not(HasSubstr("small")));
-  EXPECT_THAT(ask("GET /v1/models/small HTTP/1.1\r\n" + other), HasSubstr(" 404 "));
-  const std::string lists = key({.id = {}, .name = {}, .may = kMayList});
-  EXPECT_THAT(complete("", lists), HasSubstr("lacks the right infer"));
-  EXPECT_THAT(ask("GET /v1/models HTTP/1.1\r\n" + lists), HasSubstr("small"));
-  EXPECT_THAT(ask("GET /metrics HTTP/1.1\r\n" + lists), HasSubstr(" 403 "));
-  const std::string watches = key({.id = {}, .name = {}, .may = kMayMetrics});
-  EXPECT_THAT(ask("GET /metrics HTTP/1.1\r\n" + watches), HasSubstr("figures 1"));
-  EXPECT_THAT(ask("GET /v1/models HTTP/1.1\r\n" + watches), HasSubstr(" 403 "));
-}
-
-TEST_F(GuardedFront, KServesProtocolWantsKeysTooButForItsHealth) {
-  const std::string other = key({.id = {}, .name = {}, .models = {"other"}});
-  EXPECT_THAT(ask("GET /v2/health/live HTTP/1.1\r\n"), HasSubstr(" 200 "));
-  for (const char* path : {"/v2", "/v2/models/small", "/v2/models/small/ready"}) {
-    const std::string refused = ask("GET " + std::string(path) + " HTTP/1.1\r\n");
-    EXPECT_THAT(refused, HasSubstr(" 401 "));
-    EXPECT_THAT(refused, HasSubstr(R"({"error":")"));
-  }
-  EXPECT_THAT(ask("GET /v2/models/small HTTP/1.1\r\n" + other), HasSubstr(" 404 "));
-  EXPECT_THAT(ask("POST /v2/repository/index HTTP/1.1\r\n" + other), Not(HasSubstr("small")));
-}
-
-TEST_F(GuardedFront, SaysWhenAKeyMayAskAgain) {
-  ApiKey few;
-  few.requests_per_minute = 2;
-  const std::string limited = key(few);
-  EXPECT_THAT(complete("", limited), HasSubstr(" 200 "));
-  EXPECT_THAT(complete("", limited), HasSubstr(" 200 "));
-  const std::string refused = complete("", limited);
-  EXPECT_THAT(refused, HasSubstr("HTTP/1.1 429 "));
-  EXPECT_THAT(refused, ::testing::AnyOf(HasSubstr("Retry-After: 30"), HasSubstr("Retry-After: 29"),
-                                        HasSubstr("Retry-After: 28")));
-}
-
-TEST_F(GuardedFront, CountsTheTokensThatWereUsed) {
-  ApiKey few;
-  few.tokens_per_minute = 100;
-  const std::string limited = key(few);  // each text takes two
-  for (int i = 0; i < 10; ++i)
-    EXPECT_THAT(complete(R"(, "max_tokens": 60)", limited), HasSubstr(" 200 ")) << i;
-  model_ = [](const GenerateText& order) {
-    GenerateAnswer answer = text("long");
-    answer.prompt_tokens = 90;
-    order.done(answer);
+  ready_ = Error{ErrorCode::unavailable, "the model 'small' is being loaded"};
+  EXPECT_THAT(
+      ask("GET /v2/health/ready HTTP/1.1\r\n"),
+      AllOf(HasSubstr(" 503 "), HasSubstr(R"({"error":"the model 'small' is being loaded"})")));
+  infer_ = [](const InferOrder& order) {
+    const auto* describe = std::get_if<InferDescribe>(&order.request);
+    EXPECT_TRUE(describe && describe->probe);
+    order.done(Error{ErrorCode::timeout, "no answer"});
   };
-  EXPECT_THAT(complete(R"(, "max_tokens": 60)", limited), HasSubstr(" 200 "));
-  EXPECT_THAT(complete(R"(, "max_tokens": 60)", limited), HasSubstr(" 429 "));
-}
-
-TEST_F(GuardedFront, CutsWhatIsUnderWayForAKeyThatIsRevoked) {
-  const std::string good = key({});
-  std::promise<void> asked;
-  TextStreams::Taker take;
-  model_ = [&](const GenerateText& order) {
-    take = order.on_piece;
-    take({"one"});
-    asked.set_value();
-  };
-  const Descriptor socket = dial();
-  const std::string body = R"({"model": "small", "prompt": "Once", "stream": true})";
-  say(socket, kPost + good + "Connection: close\r\nContent-Length: " + std::to_string(body.size()) +
-                  "\r\n\r\n" + body);
-  ASSERT_EQ(asked.get_future().wait_for(20s), std::future_status::ready);
-  ASSERT_TRUE(files_.remove(folder_.path() / KeyRing::kFile));
-  hear(socket);  // returns once it is over
-  EXPECT_FALSE(take({"more"}));
-}
-
-TEST_F(GuardedFront, PagesMayAskThatAreNamed) {
-  const std::string good = key({});
-  const std::string page = "Origin: https://app.example\r\n";
-  const std::string asks =
-      "Access-Control-Request-Method: POST\r\n"
-      "Access-Control-Request-Headers: authorization,content-type\r\n";
-  const std::string told = ask("OPTIONS /v1/completions HTTP/1.1\r\n" + page + asks);
-  EXPECT_THAT(told, HasSubstr("HTTP/1.1 204 "));
-  EXPECT_THAT(told, HasSubstr("Access-Control-Allow-Origin: https://app.example\r\n"));
-  EXPECT_THAT(told, HasSubstr("Access-Control-Allow-Headers: authorization,content-type"));
-  const std::string answer = complete("", page + good);
-  EXPECT_THAT(answer, HasSubstr(" 200 "));
-  EXPECT_THAT(answer, HasSubstr("Access-Control-Allow-Origin: https://app.example\r\n"));
-  const std::string unknown = "Origin: https://bad.example\r\n";
-  EXPECT_THAT(complete("", unknown + good), HasSubstr(" 403 "));
-  const std::string refused = ask("OPTIONS /v1/completions HTTP/1.1\r\n" + unknown + asks);
-  EXPECT_THAT(refused, HasSubstr(" 403 "));
-  EXPECT_THAT(refused, Not(HasSubstr("Access-Control-Allow-Origin")));
-}
-
-TEST_F(GuardedFront, OriginsThatAreNoneAreRefused) {
-  HttpFrontOptions options;
-  options.listen = {"127.0.0.1", 0};
-  options.clock = &clock_;
-  for (const char* origin : {"*", "app.example", "https://app.example/path", "https://", "null"}) {
-    options.origins = {origin};
-    EXPECT_FALSE(open_http_front(options)) << origin;
-  }
-  options.keys = ring_;
-  options.origins = {"*"};
-  EXPECT_TRUE(open_http_front(options));
+  EXPECT_THAT(ask("GET /v2/models/small/ready HTTP/1.1\r\n"),
+              AllOf(HasSubstr(" 503 "), HasSubstr(R"("ready":false)"), HasSubstr("no answer")));
 }
 
 TEST_F(HttpFront, KeepsPagesOfOtherSitesOut) {

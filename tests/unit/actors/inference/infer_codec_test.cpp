@@ -27,7 +27,8 @@ TEST(InferCodec, MessagesComeBackAsTheyWere) {
       back<InferAnswer>(InferAnswer{{tensor(TensorKind::int64, {1}, 8)}, "digest", 5, 0.5});
   EXPECT_EQ(answer.model_digest, "digest");
   EXPECT_EQ(answer.step, 5u);
-  back<InferDescribe>(InferDescribe{});
+  EXPECT_FALSE(back<InferDescribe>(InferDescribe{}).probe);
+  EXPECT_TRUE(back<InferDescribe>(InferDescribe{.probe = true}).probe);
   const auto told = back<InferDescription>(
       InferDescription{"rows", {{"in", TensorKind::fp32, {-1, 4}}}, {}, "digest", 6});
   EXPECT_EQ(told.inputs.front().shape.front(), -1);

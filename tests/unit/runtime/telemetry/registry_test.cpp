@@ -105,6 +105,29 @@ TEST(Histogram, StrangeValuesAreCountedWithoutHarm) {
   EXPECT_EQ(histogram.bucket(Histogram::kBuckets - 1), 1u);
 }
 
+TEST(Registry, WhatAnInstrumentTellsIsShownUnderOtherNamesToo) {
+  Registry registry;
+  Counter& own = registry.counter("own_total", "own");
+  Histogram& times = registry.histogram("own_seconds", "own");
+  using Shown = Registry::Shown;
+  registry.also("theirs_total", "theirs", {{"model", "a"}}, Shown::counter,
+                [&] { return static_cast<double>(own.value()); });
+  registry.also("theirs_now", "theirs", {}, Shown::gauge, [] { return 0.5; });
+  registry.also("theirs:seconds", "theirs", {{"model", "a"}}, times);
+  own.add(3);
+  times.record(1);
+  const std::string text = registry.prometheus_text();
+  for (const char* line :
+       {"# TYPE theirs_total counter\ntheirs_total{model=\"a\"} 3\n",
+        "# TYPE theirs_now gauge\ntheirs_now 0.5\n", "# TYPE theirs:seconds histogram\n",
+        "theirs:seconds_bucket{model=\"a\",le=\"1\"} 1\n", "theirs:seconds_count{model=\"a\"} 1\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  EXPECT_EQ(times.count(), 1u);
+  registry.also("theirs_now", "theirs", {}, Shown::gauge, [] { return 2.0; });
+  EXPECT_NE(registry.prometheus_text().find("theirs_now 2\n"), std::string::npos)
+      << "the later one";
+}
+
 TEST(Counter, ATotalThatIsCountedElsewhereNeverFalls) {
   Counter counter;
   counter.raise_to(7);
