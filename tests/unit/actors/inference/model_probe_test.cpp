@@ -119,8 +119,7 @@ TEST_F(Probed, by_its_thread_when_somebody_wants_to_know_and_what_is_known_is_ol
   EXPECT_TRUE(pulses->readiness(clock_)) << "it computed a moment ago";
   clock_.advance(1h);
   const auto lost = pulses->readiness(clock_);
-  ASSERT_FALSE(lost);
-  EXPECT_THAT(lost.error().message(), ::testing::HasSubstr("fell off the bus"));
+  EXPECT_THAT(lost ? "" : lost.error().message(), ::testing::HasSubstr("fell off the bus"));
   std::promise<Result<SharedBytes>> told;
   owner->send(model, Infer{InferDescribe{.probe = true}, clock_.now(),
                            [&](Result<SharedBytes> bytes) { told.set_value(std::move(bytes)); }});
