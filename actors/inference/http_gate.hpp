@@ -21,7 +21,10 @@ struct Caller {
   // Fail with permission_denied, naming what the key may.
   Result<void> may(ApiRights right) const;
   Result<void> may_use(std::string_view model) const;
-  bool sees(std::string_view model) const { return !key || key->may_use(model); }
+  // Whichever version of it is meant ("NAME@NUMBER").
+  bool sees(std::string_view model) const {
+    return !key || key->may_use(model.substr(0, model.find('@')));
+  }
 };
 
 class HttpGate {

@@ -87,7 +87,9 @@ Result<Written> infer_answer(const std::string& model, const InferCall& call,
     }
     outputs.push_back(std::move(told));
   }
-  Json told{{"model_name", model}, {"model_version", kVersion}, {"outputs", std::move(outputs)}};
+  Json told{{"model_name", model},
+            {"model_version", std::to_string(answer.version)},
+            {"outputs", std::move(outputs)}};
   if (!call.id.empty()) told["id"] = call.id;
   Written written{dumped(told)};
   if (any_binary) written.json_bytes = written.body.size();
@@ -101,7 +103,7 @@ InferAnswer text_answer(const GenerateAnswer& text) {
   output.data.resize(sizeof size + text.text.size());
   std::memcpy(output.data.data(), &size, sizeof size);
   std::memcpy(output.data.data() + sizeof size, text.text.data(), text.text.size());
-  return {{std::move(output)}, text.model_digest, text.step, text.seconds};
+  return {{std::move(output)}, text.model_digest, text.step, text.seconds, text.version};
 }
 
 std::string server(std::string_view version) {
@@ -112,7 +114,7 @@ std::string server(std::string_view version) {
 
 std::string model(const std::string& name, const InferDescription& told) {
   return dumped({{"name", name},
-                 {"versions", {kVersion}},
+                 {"versions", {std::to_string(told.version)}},
                  {"platform", told.platform},
                  {"inputs", forms_of(told.inputs)},
                  {"outputs", forms_of(told.outputs)}});
@@ -127,7 +129,7 @@ std::string is_ready(const std::string& name, const std::string& why) {
 std::string index(const std::vector<std::string>& names) {
   auto all = Json::array();
   for (const std::string& name : names)
-    all.push_back({{"name", name}, {"version", kVersion}, {"state", "READY"}, {"reason", ""}});
+    all.push_back({{"name", name}, {"state", "READY"}, {"reason", ""}});
   return dumped(all);
 }
 
@@ -135,7 +137,7 @@ std::string statistics(const std::string& name, const ModelCounts& counts) {
   const Json none = duration_of(0, {});
   return dumped({{"model_stats",
                   {{{"name", name},
-                    {"version", kVersion},
+                    {"version", std::to_string(counts.version)},
                     {"last_inference", counts.last_ms},
                     {"inference_count", counts.rows},
                     {"execution_count", counts.succeeded},

@@ -16,9 +16,6 @@
 
 namespace gpunode::inference::kserve {
 
-// All versions of a model that are served.
-inline constexpr const char* kVersion = "1";
-
 struct WantedOutput {
   std::string name;
   bool binary = false;
@@ -57,8 +54,9 @@ std::string index(const std::vector<std::string>& names);
 struct ModelCounts {
   std::uint64_t succeeded = 0, failed = 0;
   std::chrono::nanoseconds succeeded_time{}, failed_time{};
-  std::uint64_t rows = 0;    // answered, or texts
-  std::int64_t last_ms = 0;  // since 1970
+  std::uint64_t rows = 0;     // answered, or texts
+  std::int64_t last_ms = 0;   // since 1970
+  std::uint64_t version = 0;  // that answered last
 };
 std::string statistics(const std::string& name, const ModelCounts& counts);
 

@@ -27,7 +27,8 @@ http::Answer refuse(const Asked& asked, const Error& error,
   return refusal_at(asked.request.path, error, retry_after);
 }
 
-// The model that the path names, without the version, of which there is one. Fails with not_found.
+// The model that the path names, as it is called: with its version, if that stands there. Fails with
+// not_found.
 Result<std::string> model_in(const Asked& asked) {
   std::string_view rest = std::string_view(asked.request.path).substr(kModels.size());
   for (const std::string_view tail : {"/infer", "/ready", "/stats"})
@@ -40,13 +41,18 @@ Result<std::string> model_in(const Asked& asked) {
   if (!rest.empty() && !rest.starts_with(kVersions))
     return Error{ErrorCode::not_found,
                  "nothing is at " + asked.request.path + "; a model has /infer, /ready and /stats"};
-  if (!rest.empty() && rest.substr(kVersions.size()) != kserve::kVersion)
-    return Error{ErrorCode::not_found, "model '" + name + "' has the version " + kserve::kVersion +
-                                           " alone: leave /versions/ out"};
+  const std::string version(rest.empty() ? rest : rest.substr(kVersions.size()));
+  if (version.find_first_not_of("0123456789") != std::string::npos || version.size() > 15)
+    return Error{ErrorCode::not_found, "a version is a number, not '" + version + "'"};
   const auto names = asked.front.options.models();
   if (std::ranges::find(names, name) == names.end() || !asked.caller.sees(name))
     return Error{ErrorCode::not_found, "no node serves a model named '" + name + "'"};
-  return name;
+  return version.empty() ? name : name + "@" + version;
+}
+
+// Without the version.
+std::string base_of(const std::string& called) {
+  return called.substr(0, called.find('@'));
 }
 
 // Waits for what another thread answers, as long as somebody is there to read it.
@@ -114,6 +120,7 @@ void count(const Asked& asked, const std::string& model, const Result<InferAnswe
           .count();
   (answer ? counts.succeeded : counts.failed) += 1;
   (answer ? counts.succeeded_time : counts.failed_time) += clock.now() - begin;
+  if (answer) counts.version = answer->version;
   if (answer && !answer->outputs.empty() && !answer->outputs.front().shape.empty())
     counts.rows += static_cast<std::uint64_t>(answer->outputs.front().shape.front());
 }
@@ -172,14 +179,14 @@ http::Answer kserve_model(const Asked& asked) {
   if (!told) return refuse(asked, told.error());
   const auto* description = std::get_if<InferDescription>(&*told);
   if (!description) return refuse(asked, {ErrorCode::corrupted, "the replica told no description"});
-  return json(kserve::model(*name, *description));
+  return json(kserve::model(base_of(*name), *description));
 }
 
 http::Answer kserve_model_ready(const Asked& asked) {
   const auto name = model_in(asked);
   if (!name) return refuse(asked, name.error());
   const auto told = ask(asked, *name, InferDescribe{.probe = true}, kProbeTimeout);
-  http::Answer answer = json(kserve::is_ready(*name, told ? "" : told.error().message()));
+  http::Answer answer = json(kserve::is_ready(base_of(*name), told ? "" : told.error().message()));
   if (!told) answer.status = 503;
   return answer;
 }
@@ -188,7 +195,8 @@ http::Answer kserve_statistics(const Asked& asked) {
   const auto name = model_in(asked);
   if (!name) return refuse(asked, name.error());
   std::lock_guard lock(asked.front.counts_mutex);
-  return json(kserve::statistics(*name, asked.front.counts[*name]));
+  const std::string model = base_of(*name);
+  return json(kserve::statistics(model, asked.front.counts[model]));
 }
 
 http::Answer kserve_infer(const Asked& asked) {
@@ -205,9 +213,9 @@ http::Answer kserve_infer(const Asked& asked) {
   if (!ticket) return refuse(asked, ticket.error(), retry_after);
   const Time begin = asked.front.options.clock->now();
   const auto answer = answer_of(asked, *name, *call, **ticket);
-  count(asked, *name, answer, begin);
+  count(asked, base_of(*name), answer, begin);
   if (!answer) return refuse(asked, answer.error());
-  auto written = kserve::infer_answer(*name, *call, *answer);
+  auto written = kserve::infer_answer(base_of(*name), *call, *answer);
   if (!written) return refuse(asked, written.error());
   http::Answer told = json(std::move(written->body));
   if (written->json_bytes) {

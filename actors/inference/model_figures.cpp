@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "actors/inference/kserve.hpp"
-
 namespace gpunode::inference {
 namespace {
 
@@ -67,9 +65,12 @@ void ModelFigures::open_failures(telemetry::Registry& registry, const std::strin
     failed_[i] = &registry.counter(name, help, {{"model", model}, {"reason", kFailures[i]}});
 }
 
+// Series go on where a new version takes the place of an old one.
+constexpr const char* kAllVersions = "1";
+
 // Names, units and labels: Triton Inference Server, docs/user_guide/metrics.md.
 void ModelFigures::show_as_triton(telemetry::Registry& registry, const std::string& model) const {
-  const telemetry::Labels labels{{"model", model}, {"version", kserve::kVersion}};
+  const telemetry::Labels labels{{"model", model}, {"version", kAllVersions}};
   const auto counter = [&](const char* name, const char* help, std::function<double()> read) {
     registry.also(name, help, labels, Shown::counter, std::move(read));
   };

@@ -42,7 +42,8 @@ void ModelPulses::computed(const std::string& model, Time now, Result<void> how)
     Pulse& pulse = found->second;
     pulse.computed = now;
     pulse.how = std::move(how);
-    if (!std::exchange(pulse.asked, std::nullopt)) return;
+    if (!pulse.asked || now < *pulse.asked) return;  // what it did before says nothing
+    pulse.asked.reset();
   }
   changed_.notify_all();
 }
@@ -116,7 +117,8 @@ Result<void> ModelPulses::readiness(const Clock& clock) {
     const Duration left = asked + limits_.answers_within - clock.now();
     if (!changed_.wait_for(lock, std::max(left, Duration::zero()), is_told))
       return {ErrorCode::unavailable,
-              "the model '" + std::string(model_of(name)) + "' has not answered a probe: its device is slow, or hangs"};
+              "the model '" + std::string(model_of(name)) +
+                  "' has not answered a probe: its device is slow, or hangs"};
     const auto found = all_.find(name);
     if (found == all_.end()) continue;
     if (auto told = told_of(name, found->second); !told) return told;

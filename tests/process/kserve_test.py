@@ -66,7 +66,7 @@ class OverKServe(cluster.ProcessTest):
         data = [[0.9, 0.9], [-0.9, -0.9]]
         status, told = self.infer("rows", self.rows(data, id="seven"))
         self.assertEqual(status, 200, told)
-        self.assertEqual((told["id"], told["model_name"]), ("seven", "rows"))
+        self.assertEqual((told["id"], told["model_name"], told["model_version"]), ("seven", "rows", "1"))
         classes, scores = told["outputs"]
         self.assertEqual((classes["name"], classes["data"]), ("class", [3, 0]))
         self.assertEqual((scores["shape"], len(scores["data"])), ([2, 4], 8))

@@ -108,10 +108,10 @@ void begin(State& state, Generate order) {
 // Whether it computes: as it did a moment ago, or does now.
 Result<void> probed(const State& state) {
   if (!state.model) return {ErrorCode::unavailable, "the model is not loaded"};
-  const Clock& clock = *state.load.options.clock;
-  if (auto known = state.pulses->known(state.pulse, clock.now())) return *known;
+  const Time begin = state.load.options.clock->now();
+  if (auto known = state.pulses->known(state.pulse, begin)) return *known;
   auto done = state.model->probe();
-  state.pulses->computed(state.pulse, clock.now(), done);
+  state.pulses->computed(state.pulse, begin, done);
   return done;
 }
 
@@ -209,7 +209,8 @@ caf::behavior behaviour(Self* self, ModelActorOptions options) {
       [self, owner = options.owner, name = options.name](const Load& load) {
         self->state.pulses->begin_loading(self->state.pulse);
         Load own = load;
-        own.options.computed = [pulses = self->state.pulses, pulse = self->state.pulse, clock = load.options.clock] {
+        own.options.computed = [pulses = self->state.pulses, pulse = self->state.pulse,
+                                clock = load.options.clock] {
           pulses->computed(pulse, clock->now());
         };
         own.options.figures = [&metrics = *self->state.metrics, name](ModelFigures::Kind kind) {

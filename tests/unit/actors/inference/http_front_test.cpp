@@ -161,7 +161,7 @@ TEST_F(HttpFront, AnswersKServesProtocol) {
 TEST_F(HttpFront, RefusesInKServesForm) {
   for (const auto& [head, status] : {std::pair("GET /v2/models/none", " 404 "),
                                      {"GET /v2/models/none/ready", " 404 "},
-                                     {"GET /v2/models/small/versions/2", " 404 "},
+                                     {"GET /v2/models/small/versions/x", " 404 "},
                                      {"GET /v2/models/small/infer", " 405 "},
                                      {"POST /v2/models/small/infer", " 400 "}}) {
     const std::string answer = ask(std::string(head) + " HTTP/1.1\r\n");

@@ -140,11 +140,12 @@ TEST(KServe, DescribesModels) {
                                             {{"features", TensorKind::fp32, {-1, 4}}},
                                             {{"class", TensorKind::int64, {-1}}},
                                             "",
-                                            0}));
+                                            0,
+                                            3}));
   EXPECT_EQ(told["inputs"][0],
             Json({{"name", "features"}, {"datatype", "FP32"}, {"shape", {-1, 4}}}));
   EXPECT_EQ(told["outputs"][0]["datatype"], "INT64");
-  EXPECT_EQ(told["versions"], Json({"1"}));
+  EXPECT_EQ(told["versions"], Json({"3"}));
   EXPECT_EQ(Json::parse(index({"a", "b"}))[1]["name"], "b");
   EXPECT_EQ(Json::parse(server("9"))["version"], "9");
   const Json counts = Json::parse(statistics("m", {.succeeded = 2, .rows = 5}));
