@@ -197,6 +197,35 @@ void look_whether_drained(Self* self) {
   self->delayed_send(self, kLookDrained, Drain{});
 }
 
+// And tells its owner what came of it.
+void load_model(Self* self, const Load& load) {
+  State& state = self->state;
+  const std::string& name = state.served_as;
+  state.pulses->begin_loading(state.pulse);
+  Load own = load;
+  own.options.computed = [pulses = state.pulses, pulse = state.pulse, clock = load.options.clock] {
+    pulses->computed(pulse, clock->now());
+  };
+  own.options.figures = [&metrics = *state.metrics, name](ModelFigures::Kind kind) {
+    return std::make_shared<ModelFigures>(metrics, name, kind);
+  };
+  auto model = ServedModel::load(own.options);
+  if (!model) {
+    state.pulses->forget(state.pulse);
+    give_memory_back();
+    return self->send(state.owner, Loaded{name, self->address(), model.error()});
+  }
+  state.model = std::move(*model);
+  state.load = std::move(own);
+  state.used = load.options.clock->now();
+  state.figures = state.model->figures();
+  offer_probes(self);
+  beat(self->state);
+  self->delayed_send(self, kLookEvery, Tick{});
+  self->send(state.owner,
+             Loaded{name, self->address(), state.model->facts(), state.model->bytes()});
+}
+
 caf::behavior behaviour(Self* self, ModelActorOptions options) {
   expect_known_messages(self);
   self->state.owner = options.owner;
@@ -206,32 +235,7 @@ caf::behavior behaviour(Self* self, ModelActorOptions options) {
   self->state.served_as = options.name;
   self->state.pulse = options.pulse.empty() ? options.name : options.pulse;
   return {
-      [self, owner = options.owner, name = options.name](const Load& load) {
-        self->state.pulses->begin_loading(self->state.pulse);
-        Load own = load;
-        own.options.computed = [pulses = self->state.pulses, pulse = self->state.pulse,
-                                clock = load.options.clock] {
-          pulses->computed(pulse, clock->now());
-        };
-        own.options.figures = [&metrics = *self->state.metrics, name](ModelFigures::Kind kind) {
-          return std::make_shared<ModelFigures>(metrics, name, kind);
-        };
-        auto model = ServedModel::load(own.options);
-        if (!model) {
-          self->state.pulses->forget(self->state.pulse);
-          give_memory_back();
-          return self->send(owner, Loaded{name, self->address(), model.error()});
-        }
-        self->state.model = std::move(*model);
-        self->state.load = std::move(own);
-        self->state.used = load.options.clock->now();
-        self->state.figures = self->state.model->figures();
-        offer_probes(self);
-        beat(self->state);
-        self->delayed_send(self, kLookEvery, Tick{});
-        self->send(owner, Loaded{name, self->address(), self->state.model->facts(),
-                                 self->state.model->bytes()});
-      },
+      [self](const Load& load) { load_model(self, load); },
       [self](const Generate& order) {
         if (!self->state.model)
           return order.reply(Error{ErrorCode::unavailable, "the model is not loaded"});
