@@ -113,7 +113,10 @@ Result<std::unique_ptr<ServedModel>> ServedModel::move(ServedModel& from, const 
   Error of_files{ErrorCode::corrupted, "its files hold other weights now"};
   {
     auto loaded = load(options);
-    if (loaded && (*loaded)->facts().digest == from.facts().digest) return loaded;
+    if (loaded && (*loaded)->facts().digest == from.facts().digest) {
+      (*loaded)->set_version(from.facts().version);
+      return loaded;
+    }
     if (!loaded) of_files = loaded.error();
   }
   // That device would not have them from elsewhere either.

@@ -69,6 +69,9 @@ bool is_offered(const ClusterSnapshot& cluster, const std::string& model) {
 Error failure_of(const Error& call, const std::string& model, bool known) {
   const bool absent =
       call.code == ErrorCode::not_found || (call.code == ErrorCode::unavailable && !known);
+  // It was asked of all that were left.
+  if (call.code == ErrorCode::peer_lost)
+    return {call.code, call.detail + ", and no other node serves the model '" + model + "'"};
   if (!absent) return call;
   return {ErrorCode::not_found, "no node serves a model named '" + model +
                                     "': `gpunode models` lists what is served, `gpunode serve` "

@@ -190,6 +190,8 @@ TEST_F(ServedByActor, moves_from_a_device_that_is_drained_and_answers_alike) {
   const auto after = answer();
   ASSERT_TRUE(after) << after.error().message();
   EXPECT_EQ(after->text, before->text);
+  EXPECT_EQ(before->version, 1u);
+  EXPECT_EQ(after->version, 1u);
   EXPECT_EQ(device(0).status().users, Users{}) << "it is free";
   EXPECT_EQ(device(1).status().users, Users{"model letters"});
 }
