@@ -11,6 +11,8 @@ namespace gpunode::inference {
 
 // Has a live replica carry it out.
 void order_infer(const ServingOptions& options, InferOrder order);
+// What a program asks before it asks the model itself: {"platform", "inputs": [{"name", "shape"}]}.
+InferOrder describe_order_of(const Command& command);
 // What came from any node, to the thread of the model here.
 void pass_infer(const caf::actor& model, const Clock& clock, ByteView request, CallReply reply);
 
