@@ -220,7 +220,10 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
         if (command.name == "serve") return serve(self, command);
         if (command.name == "unserve") return unserve(self, command);
         if (command.name == "generate")
-          return order_text(self->state.options, self->state.streams, text_order_of(command));
+          return order_text(self->state.options, self->state.streams,
+                            text_order_of(command, *self->state.options.clock));
+        if (command.name == "model.describe")
+          return order_infer(self->state.options, describe_order_of(command));
         list_models(self, command);
       },
       [self](const GenerateText& order) {

@@ -87,7 +87,9 @@ const std::map<std::string, Keys>& commands() {
         {"stop", kList},
         {"seed", kWhole},
         {"timeout_ms", kWhole},
-        {"priority", kWhole}}},
+        {"priority", kWhole},
+        {"tell_first", kFlag}}},
+      {"model.describe", {{"model", kNeededText}}},
   };
   return all;
 }

@@ -77,6 +77,7 @@ constexpr std::array kNeeded{
     NeededRights{Asked::command, "serve", kServe},
     NeededRights{Asked::command, "unserve", kServe},
     NeededRights{Asked::command, "generate", kCall},
+    NeededRights{Asked::command, "model.describe", kCall},
 };
 
 constexpr std::array<std::string_view, 4> kReserved{"job.", "queue.", "generate.", "model."};

@@ -127,7 +127,8 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
     target = &Children::admission;
   if (name == "train" || name == "jobs" || name.starts_with("job.") || name == "checkpoint.rm")
     target = &Children::job_board;
-  if (name == "serve" || name == "unserve" || name == "generate" || name == "models")
+  if (name == "serve" || name == "unserve" || name == "generate" || name == "models" ||
+      name == "model.describe")
     target = &Children::serving;
   GPUNODE_CHECK(target, "every known command has an actor");
   send(target, Command{name, arguments,

@@ -203,6 +203,8 @@ class Schema(cluster.ProcessTest):
         self.ask(a, "models")
         cluster.wait_until(lambda: b.ask("models", "--json").json["models"], "b knows")
         self.ask(b, "generate", "--model", "m", "--max-tokens", "3")
+        self.ask(b, "bench infer", "--model", "m", "--seconds", "0.5", "--max-tokens", "3",
+                 "--prompt-tokens", "4")
         self.ask(a, "devices")
         self.ask(a, "unserve", "m")
         out = self.world.path("weights")
@@ -241,7 +243,8 @@ class Schema(cluster.ProcessTest):
                                 ("serve", "none"), ("unserve", "none"), ("device drain", "cuda:9"),
                                 ("train", self.job_file("bad", data="/nowhere")),
                                 ("train", self.world.path("absent")), ("leave",),
-                                ("generate", "--model", "none"), ("checkpoint verify", "none"),
+                                ("generate", "--model", "none"), ("bench infer", "--model", "none"),
+                                ("checkpoint verify", "none"),
                                 ("checkpoint export", "none", "--out", "/tmp/x")):
             if command != "leave":  # a may leave: b holds the jobs, too
                 self.ask(a, command, *words, code=1)
@@ -250,6 +253,7 @@ class Schema(cluster.ProcessTest):
         none = cluster.Node(self.world, "none", None, None)
         for command in ("nodes", "jobs", "leave", "devices", "models", "metrics"):
             self.ask(none, command, code=3)
+        self.ask(none, "bench infer", "--model", "m", code=3)
         self.ask(none, "logs", code=1)
         newest = max(self.ask(b, "checkpoint ls")["checkpoints"],
                      key=lambda one: (one["name"] == "small", one["step"]))

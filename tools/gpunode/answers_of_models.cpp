@@ -152,6 +152,44 @@ models[].operations | list    | | one operation each
 models[].slice    | list      | | all of a slice
 + models[].slice[] @rate
 
+= @percentiles
+p50            | number s | | half of them took no longer
+p90            | number s | | nine of ten took no longer
+p99            | number s | | 99 of a hundred took no longer
+max            | number s | | the longest
+
+= bench infer
+model          | text     | | the model
+kind           | text     | | texts or rows
+http           | text     | --http | where it was asked
+askers         | whole    | | at once in the first part
+full           | object   | without --rate | what the model can do: asked by so many in turn
+full.seconds   | number s | | how long that took
+full.answered  | whole    | | requests
+full.requests_per_second | number 1/s | | answered
+full.tokens_per_second | number 1/s | | of texts; or rows
+load           | object   | | requests that came by chance
+load.rate      | number 1/s | | requests that were due in a second
+load.of_full   | number   | without --rate | share of what the model can do
+load.seconds   | number s | | until the last was answered
+load.asked     | whole    | | requests
+load.answered  | whole    | | of them; the times are theirs
+load.requests_per_second | number 1/s | | answered
+load.tokens_per_second | number 1/s | | of texts; or rows
+load.prompt_tokens | number | | read for a text, on the average
+load.tokens    | number   | | of a text, on the average; or rows of a request
+load.late      | number s | | begun so long after it was due at worst; counts in the times
+load.answer    | object   | | from when it was due to the whole answer
++ load.answer @percentiles
+load.first     | object   | of texts | from when it was due to the first piece
++ load.first @percentiles
+load.token     | object   | of texts | a token behind the first piece
++ load.token @percentiles
+load.p99_by_p50 | number  | | of the times to the whole answer
+failed         | list     | | what was refused or failed, in both parts
+failed[].kind  | text     | | timeout, resource_exhausted, ...
+failed[].count | whole    | | requests
+
 = version
 version           | text      | | of gpunode
 cuda              | truth     | | whether this build has CUDA

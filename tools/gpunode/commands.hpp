@@ -47,6 +47,7 @@ int run_model_export(const Invocation& invocation);
 int run_quantize(const Invocation& invocation);
 int run_doctor(const Invocation& invocation);
 int run_bench_compute(const Invocation& invocation);
+int run_bench_infer(const Invocation& invocation);
 int run_version(const Invocation& invocation);
 int run_help(const Invocation& invocation);
 int run_completion(const Invocation& invocation);

@@ -7,9 +7,12 @@
 #include "actors/inference/detail/model_actor.hpp"
 #include "actors/inference/detail/model_book.hpp"
 #include "actors/inference/detail/text_orders.hpp"
+#include "actors/json_answer.hpp"
 
 namespace gpunode::inference {
 namespace {
+
+constexpr auto kDescribeTimeout = std::chrono::seconds(30);
 
 Result<InferMessage> answer_in(const Result<SharedBytes>& bytes, const std::string& model,
                                bool known) {
@@ -39,6 +42,24 @@ void order_infer(const ServingOptions& options, InferOrder order) {
                       const Result<SharedBytes>& bytes) { done(answer_in(bytes, model, known)); },
           .may_repeat = true,
           .elsewhere_if_full = true});
+}
+
+InferOrder describe_order_of(const Command& command) {
+  const auto model = field<std::string>(arguments_of(command.arguments), "model", "");
+  return {.model = model,
+          .request = InferDescribe{},
+          .timeout = kDescribeTimeout,
+          .done = [model, answer = command.answer](const Result<InferMessage>& told) {
+            if (!told) return answer(error_json(told.error()));
+            const auto* description = std::get_if<InferDescription>(&*told);
+            if (!description) return answer(error_json(no_answer()));
+            auto inputs = nlohmann::json::array();
+            for (const TensorForm& form : description->inputs)
+              inputs.push_back({{"name", form.name}, {"shape", form.shape}});
+            answer(ok_json({{"model", model},
+                            {"platform", description->platform},
+                            {"inputs", std::move(inputs)}}));
+          }};
 }
 
 void pass_infer(const PassedInfer& to, ByteView request, CallReply reply) {

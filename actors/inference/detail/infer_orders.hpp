@@ -11,6 +11,8 @@ namespace gpunode::inference {
 
 // Has a live replica carry it out.
 void order_infer(const ServingOptions& options, InferOrder order);
+// What a program asks before it asks the model itself: {"platform", "inputs": [{"name", "shape"}]}.
+InferOrder describe_order_of(const Command& command);
 // What came from any node, to the thread of the model here, or answered at once where it is known: whether
 // the model computes.
 struct PassedInfer {

@@ -3,6 +3,7 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <span>
 
 #include "actors/inference/detail/infer_orders.hpp"
@@ -106,7 +107,7 @@ void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams
                                             .elsewhere_if_full = true});
 }
 
-GenerateText text_order_of(const Command& command) {
+GenerateText text_order_of(const Command& command, const Clock& clock) {
   const nlohmann::json arguments = arguments_of(command.arguments);
   GenerateText order;
   order.model = field<std::string>(arguments, "model", "");
@@ -123,17 +124,30 @@ GenerateText text_order_of(const Command& command) {
                    .seed = field<std::uint64_t>(arguments, "seed", 1),
                    .timeout_ms = field<std::uint32_t>(arguments, "timeout_ms", 30'000),
                    .priority = field<std::uint32_t>(arguments, "priority", 0)};
-  order.done = [model = order.model, answer = command.answer](const Result<GenerateAnswer>& text) {
+  std::shared_ptr<std::atomic<Duration::rep>> first;  // since the clock's begin; 0: not yet
+  if (field<bool>(arguments, "tell_first", false)) {
+    first = std::make_shared<std::atomic<Duration::rep>>(0);
+    order.on_piece = [first, &clock](const TextPiece& piece) {
+      if (*first == 0 && !piece.text.empty()) *first = clock.now().time_since_epoch().count();
+      return true;
+    };
+  }
+  order.done = [model = order.model, answer = command.answer, first,
+                &clock](const Result<GenerateAnswer>& text) {
     if (!text) return answer(error_json(text.error()));
-    answer(ok_json({{"model", model},
-                    {"text", text->text},
-                    {"tokens", text->tokens},
-                    {"prompt_tokens", text->prompt_tokens},
-                    {"finish", text->finish},
-                    {"digest", text->model_digest},
-                    {"version", text->version},
-                    {"step", text->step},
-                    {"seconds", text->seconds}}));
+    nlohmann::json told({{"model", model},
+                         {"text", text->text},
+                         {"tokens", text->tokens},
+                         {"prompt_tokens", text->prompt_tokens},
+                         {"finish", text->finish},
+                         {"digest", text->model_digest},
+                         {"version", text->version},
+                         {"step", text->step},
+                         {"seconds", text->seconds}});
+    if (first && *first != 0)
+      told["after_first_seconds"] =
+          std::chrono::duration<double>(clock.now().time_since_epoch() - Duration(*first)).count();
+    answer(ok_json(std::move(told)));
   };
   return order;
 }

@@ -28,8 +28,9 @@ void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams
                 GenerateText order);
 // What leads to a replica that knows the beginning of the text already, its prompt's or its chat's.
 std::uint64_t affinity_of(const GenerateRequest& request);
-// A person's `generate`.
-GenerateText text_order_of(const Command& command);
+// A person's `generate`. With "tell_first" the answer also has how long before it the text's first piece
+// came, "after_first_seconds"; a text without pieces, as rows are answered, has none.
+GenerateText text_order_of(const Command& command, const Clock& clock);
 
 // What this node answers to `generate` from any node: the model's thread does the work.
 CallHandler answer_by(caf::actor model, const std::string& name, const ServingOptions& options);

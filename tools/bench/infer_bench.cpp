@@ -1,0 +1,274 @@
+// gpunode-bench-infer: what a request for a row costs on top of the model itself, in three ways, each
+// against a named baseline of the same run: a call to a model of the same process against the bare
+// function, a call to one of another process against a bare round trip of libzmq with CURVE, and
+// KServe's infer over HTTP against an echo by cpp-httplib. All take turns, so that whatever else the
+// machine does hits them alike.
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "actors/checkpoint/stored_model.hpp"
+#include "actors/inference/infer_codec.hpp"
+#include "actors/inference/tensors.hpp"
+#include "actors/node/node.hpp"
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/model/model_code.hpp"
+#include "kernels/model/registry.hpp"
+#include "runtime/storage/posix_file_system.hpp"
+#include "tools/bench/peers/http_echo.hpp"
+#include "tools/bench/peers/zmq_echo.hpp"
+#include "tools/gpunode/http_asker.hpp"
+
+namespace gpunode::bench {
+namespace {
+
+using nlohmann::json;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr auto kTimeout = std::chrono::seconds(20);
+constexpr int kTurns = 20, kRounds = 4'000;
+constexpr std::size_t kFeatures = 16, kClasses = 4;
+constexpr double kMostAddedUs = 20, kMostOfBare = 1.5;  // the bars
+
+[[noreturn]] void give_up(const std::string& why) {
+  std::fprintf(stderr, "%s\n", why.c_str());
+  std::exit(1);
+}
+
+std::unique_ptr<Node> start(const std::string& folder, const std::string& name,
+                            const std::string& join, const std::string& token) {
+  NodeConfig config;
+  config.state_directory = folder + "/" + name;
+  config.name = name;
+  config.listen = "127.0.0.1:0";
+  config.device = "cpu";
+  config.threads = 1;
+  config.join = join;
+  config.token = token;
+  if (join.empty()) config.http = "127.0.0.1:0";
+  auto node = Node::start(std::move(config));
+  if (!node) give_up(node.error().message());
+  return std::move(*node);
+}
+
+json order(Node& node, const std::string& command, const json& arguments) {
+  json told = json::parse(node.command(command, arguments.dump()));
+  if (!told.value("ok", false)) give_up(told.dump());
+  return told;
+}
+
+checkpoint::StoredModel made_model() {
+  checkpoint::StoredModel stored;
+  stored.model = std::move(*model::make_model("mlp", {{"features", std::to_string(kFeatures)},
+                                                      {"classes", std::to_string(kClasses)},
+                                                      {"hidden", "64"}}));
+  stored.weights.resize(stored.model->parameter_count());
+  stored.model->initialise(1, stored.weights);
+  return stored;
+}
+
+// What the second process does: answers, until the first one is gone.
+int answer(const std::string& folder) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  auto node = start(folder, "answers", "", "");
+  order(*node, "serve", {{"path", folder + "/model"}, {"name", "far"}});
+  const EchoPlace bare = serve_echo();
+  std::cout << node->join_endpoints().at(0) << '\n'
+            << order(*node, "token.create", {{"roles", "all"}}).value("token", "") << '\n'
+            << bare.endpoint << '\n'
+            << bare.key << '\n'
+            << node->http_endpoint() << '\n'
+            << serve_http_echo() << '\n'
+            << ::getpid() << std::endl;
+  for (;;) ::pause();
+}
+
+struct Way {
+  std::string name;
+  std::function<bool()> round;
+  std::vector<double> microseconds = {};
+
+  double percentile(std::size_t percent) const {
+    std::vector<double> sorted = microseconds;
+    std::ranges::sort(sorted);
+    return sorted.empty() ? 0 : sorted[(sorted.size() - 1) * percent / 100];
+  }
+};
+
+void measure(std::vector<Way>& ways) {
+  for (int turn = 0; turn <= kTurns; ++turn)
+    for (Way& way : ways)
+      for (int i = 0; i < kRounds / kTurns; ++i) {
+        const auto begin = SteadyClock::now();
+        if (!way.round()) give_up(way.name + ": no answer");
+        const std::chrono::duration<double, std::micro> took = SteadyClock::now() - begin;
+        if (turn > 0) way.microseconds.push_back(took.count());  // the first one warms up
+      }
+  for (const Way& way : ways)
+    std::printf("%-34s p50 %8.1f us, p99 %8.1f us\n", way.name.c_str(), way.percentile(50),
+                way.percentile(99));
+}
+
+// The model's own work and nothing else.
+class BareFunction {
+ public:
+  BareFunction() : stored_(made_model()), backend_(cpu::open_backend()) {
+    auto program = model::make_program(*stored_.model, *backend_, 1);
+    if (!program) give_up(program.error().message());
+    program_ = std::move(*program);
+    if (auto done = program_->load(stored_.weights); !done) give_up(done.error().message());
+    sample_.resize(stored_.model->sample_bytes());
+  }
+  bool run(std::span<const float> row) {
+    std::memcpy(sample_.data(), row.data(), row.size_bytes());
+    return program_->scores(0, {0, sample_}, scores_).has_value();
+  }
+
+ private:
+  checkpoint::StoredModel stored_;
+  std::unique_ptr<ops::Backend> backend_;
+  std::unique_ptr<model::Program> program_;
+  std::vector<std::uint8_t> sample_;
+  std::vector<float> scores_ = std::vector<float>(kClasses);
+};
+
+bool call(Node& node, const std::string& name, const std::vector<float>& row) {
+  const Bytes request = inference::encode_infer(inference::InferRequest{{inference::tensor_of(
+      "features", inference::TensorKind::fp32, {1, static_cast<std::int64_t>(kFeatures)}, row)}});
+  const auto bytes = node.call(name, as_text(request), kTimeout);
+  if (!bytes) give_up(bytes.error().message());
+  const auto told = inference::decode_infer(as_bytes(*bytes));
+  return told && std::holds_alternative<inference::InferAnswer>(*told);
+}
+
+json input_of(json fields) {
+  fields.update({{"name", "features"}, {"datatype", "FP32"}, {"shape", {1, kFeatures}}});
+  return {{"inputs", {std::move(fields)}}};
+}
+
+// The ways over HTTP: infer as JSON and in binary, and the same bodies as they come back from the echo.
+void add_http(std::vector<Way>& ways, const std::string& url, int echo_port,
+              const std::vector<float>& row) {
+  const auto place = cli::parse_http_url(url);
+  if (!place) give_up(place.error().message());
+  auto asker = std::make_shared<cli::HttpAsker>(*place, kTimeout);
+  auto echo = std::make_shared<cli::HttpAsker>(
+      cli::HttpPlace{"127.0.0.1", std::to_string(echo_port)}, kTimeout);
+  const std::string as_json = input_of({{"data", row}}).dump();
+  json binary =
+      input_of({{"parameters", {{"binary_data_size", std::as_bytes(std::span(row)).size()}}}});
+  binary["parameters"] = {{"binary_data_output", true}};
+  const std::string head = binary.dump();
+  const std::string in_binary = head + std::string(as_text(std::as_bytes(std::span(row))));
+  const auto add = [&](const std::string& name, const std::shared_ptr<cli::HttpAsker>& whom,
+                       const std::string& path, const std::string& body,
+                       const std::string& header) {
+    ways.push_back({name, [=] {
+                      const auto told = whom->ask(path, body, {}, header);
+                      if (told && told->status != 200) give_up(told->body);
+                      return told.has_value();
+                    }});
+  };
+  const std::string json_length =
+      "Inference-Header-Content-Length: " + std::to_string(head.size()) + "\r\n";
+  const std::string path = "/v2/models/far/infer";
+  add("over HTTP, JSON", asker, path, as_json, "");
+  add("over HTTP, binary", asker, path, in_binary, json_length);
+  if (echo_port == 0) return;
+  add("cpp-httplib's echo, JSON", echo, "/echo", as_json, "");
+  add("cpp-httplib's echo, binary", echo, "/echo", in_binary, json_length);
+}
+
+const Way& way_of(const std::vector<Way>& ways, const std::string& name) {
+  return *std::ranges::find(ways, name, &Way::name);
+}
+
+// Whether all bars are kept.
+bool tell(const std::vector<Way>& ways, bool with_echo) {
+  const auto p50 = [&](const std::string& name) { return way_of(ways, name).percentile(50); };
+  const double function = p50("bare function");
+  const double added = p50("call, this process") - function;
+  bool kept = added <= kMostAddedUs;
+  std::printf("\na call to a model of this process adds %.1f us (bar %.0f)\n", added, kMostAddedUs);
+  const auto ratio = [&](const std::string& ours, const std::string& bare) {
+    const double of_bare = (p50(ours) - function) / p50(bare);
+    std::printf("%s, without the bare function: %.2f of %s (bar %.1f)\n", ours.c_str(), of_bare,
+                bare.c_str(), kMostOfBare);
+    kept = kept && of_bare <= kMostOfBare;
+  };
+  ratio("call, another process", "bare libzmq with CURVE");
+  if (with_echo) {
+    ratio("over HTTP, JSON", "cpp-httplib's echo, JSON");
+    ratio("over HTTP, binary", "cpp-httplib's echo, binary");
+  } else {
+    std::printf("HTTP is held against nothing: built without cpp-httplib (libcpp-httplib-dev)\n");
+  }
+  return kept;
+}
+
+int ask(const std::string& folder, bool require) {
+  storage::PosixFileSystem files;
+  if (auto done = checkpoint::save_model(files, made_model(), folder + "/model"); !done)
+    give_up(done.error().message());
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  FILE* other = ::popen(("exec " + program + " answer " + folder).c_str(), "r");
+  if (!other) return 1;
+  std::string told[7];
+  for (std::string& line : told)
+    for (int byte = std::fgetc(other); byte != '\n' && byte != EOF; byte = std::fgetc(other))
+      line.push_back(static_cast<char>(byte));
+  if (told[6].empty()) give_up("the other process ended");
+  auto node = start(folder, "asks", told[0].substr(told[0].find("//") == std::string::npos ? 0 : 6),
+                    told[1]);
+  order(*node, "serve", {{"path", folder + "/model"}, {"name", "near"}});
+  BareFunction function;
+  EchoCaller bare({told[2], told[3]});
+  std::vector<float> row(kFeatures);
+  for (std::size_t i = 0; i < kFeatures; ++i) row[i] = 0.1f * static_cast<float>(i) - 0.7f;
+  const Bytes request = inference::encode_infer(inference::InferRequest{{inference::tensor_of(
+      "features", inference::TensorKind::fp32, {1, static_cast<std::int64_t>(kFeatures)}, row)}});
+  std::vector<Way> ways;
+  ways.push_back({"bare function", [&] { return function.run(row); }});
+  ways.push_back({"call, this process", [&] { return call(*node, "model/near", row); }});
+  ways.push_back({"bare libzmq with CURVE", [&] { return bare.round(request.size()); }});
+  ways.push_back({"call, another process", [&] { return call(*node, "model/far", row); }});
+  const int echo_port = std::atoi(told[5].c_str());
+  add_http(ways, told[4], echo_port, row);
+  measure(ways);
+  const bool kept = tell(ways, echo_port != 0);
+  node->leave();
+  ::kill(std::atoi(told[6].c_str()), SIGKILL);  // else it writes into the folder that is removed
+  ::pclose(other);
+  return kept || !require ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace gpunode::bench
+
+int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "answer") return gpunode::bench::answer(argv[2]);
+  const bool require = argc == 2 && std::string(argv[1]) == "--require";
+  if (argc > 1 && !require) {
+    std::fprintf(stderr,
+                 "usage: gpunode-bench-infer [--require]: then fails where a bar is missed\n");
+    return 2;
+  }
+  char folder[] = "/tmp/gpunode-bench-XXXXXX";
+  if (!mkdtemp(folder)) return 1;
+  const int status = gpunode::bench::ask(folder, require);
+  std::filesystem::remove_all(folder);
+  return status;
+}
