@@ -250,7 +250,8 @@ void on_loaded(Self* self, const Loaded& loaded) {
   keep(self, loaded.name, serving);
   keep_on_disk(self, loaded.name, serving, loaded.bytes);
   self->send(serving.actor, SetVersion{serving.version.number});
-  publish(self, loaded.name, serving, answer_by(serving.actor, serving.pulse, state.options), serving.told);
+  publish(self, loaded.name, serving, answer_by(serving.actor, serving.pulse, state.options),
+          serving.told);
   if (const auto& before = model.now ? model.now : model.asleep;
       before && before->version.number != serving.version.number)
     self->send(state.options.calls,
