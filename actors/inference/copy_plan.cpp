@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <utility>
 
 namespace gpunode::inference {
 
@@ -10,13 +9,17 @@ CopyPlan::CopyPlan(std::size_t pieces) : here_(pieces) {
   for (std::size_t piece = 0; piece < pieces; ++piece) left_.push_back(piece);
 }
 
-// What it was asked for is asked of others.
-void CopyPlan::give_back(Holder& holder) {
-  for (const std::size_t piece : std::exchange(holder.asked, {}))
-    if (--under_way_[piece] == 0) {
-      under_way_.erase(piece);
-      if (!here_[piece]) left_.push_front(piece);
-    }
+// It is not asked for the piece any more; where nobody is, it is asked of others.
+bool CopyPlan::give_back(Holder& holder, std::size_t piece) {
+  if (holder.asked.erase(piece) == 0) return false;
+  if (--under_way_[piece] > 0) return true;
+  under_way_.erase(piece);
+  if (!here_[piece]) left_.push_front(piece);
+  return true;
+}
+
+void CopyPlan::give_back_all(Holder& holder) {
+  while (!holder.asked.empty()) give_back(holder, *holder.asked.begin());
 }
 
 void CopyPlan::set_holders(const std::vector<NodeId>& holders) {
@@ -25,7 +28,7 @@ void CopyPlan::set_holders(const std::vector<NodeId>& holders) {
   for (auto& [node, holder] : holders_) {
     if (std::ranges::find(holders, node) != holders.end()) continue;
     holder.gone = true;
-    give_back(holder);
+    give_back_all(holder);
   }
 }
 
@@ -61,34 +64,31 @@ std::vector<CopyPlan::Ask> CopyPlan::next() {
 }
 
 bool CopyPlan::on_good(const NodeId& holder, std::size_t piece) {
+  const bool is_new = !here_[piece];
+  here_[piece] = true;
   if (const auto found = holders_.find(holder); found != holders_.end()) {
     found->second.failed = 0;
-    if (found->second.asked.erase(piece) > 0 && --under_way_[piece] == 0) under_way_.erase(piece);
+    give_back(found->second, piece);
   }
-  if (here_[piece]) return false;
-  here_[piece] = true;
+  if (!is_new) return false;
   ++here_count_;
   ++given_[holder];
   std::erase(left_, piece);
   return true;
 }
 
-void CopyPlan::on_wrong(const NodeId& holder, std::size_t) {
+void CopyPlan::on_wrong(const NodeId& holder) {
   given_up_.insert(holder);
   const auto found = holders_.find(holder);
   if (found == holders_.end()) return;
-  give_back(found->second);
+  give_back_all(found->second);
   holders_.erase(found);
 }
 
 void CopyPlan::on_failed(const NodeId& holder, std::size_t piece) {
   const auto found = holders_.find(holder);
-  if (found == holders_.end() || found->second.asked.erase(piece) == 0) return;
-  if (--under_way_[piece] == 0) {
-    under_way_.erase(piece);
-    if (!here_[piece]) left_.push_front(piece);
-  }
-  if (++found->second.failed >= kMostFailed) on_wrong(holder, piece);
+  if (found == holders_.end() || !give_back(found->second, piece)) return;
+  if (++found->second.failed >= kMostFailed) on_wrong(holder);
 }
 
 bool CopyPlan::is_stuck() const {

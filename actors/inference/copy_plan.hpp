@@ -34,8 +34,8 @@ class CopyPlan {
 
   // The piece came. False: it is here already.
   bool on_good(const NodeId& holder, std::size_t piece);
-  // Its bytes are not those of the model.
-  void on_wrong(const NodeId& holder, std::size_t piece);
+  // What it gave is not of the model.
+  void on_wrong(const NodeId& holder);
   // No answer, or a refusal.
   void on_failed(const NodeId& holder, std::size_t piece);
 
@@ -52,7 +52,8 @@ class CopyPlan {
     std::size_t failed = 0;  // in a row
     bool gone = false;
   };
-  void give_back(Holder& holder);
+  bool give_back(Holder& holder, std::size_t piece);
+  void give_back_all(Holder& holder);
   std::optional<std::size_t> choose(const Holder& holder);
 
   std::vector<bool> here_;

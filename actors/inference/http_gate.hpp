@@ -10,6 +10,7 @@
 
 #include "actors/inference/api_quota.hpp"
 #include "actors/inference/key_ring.hpp"
+#include "actors/inference/model_name.hpp"
 #include "runtime/http/request.hpp"
 
 namespace gpunode::inference {
@@ -22,9 +23,7 @@ struct Caller {
   Result<void> may(ApiRights right) const;
   Result<void> may_use(std::string_view model) const;
   // Whichever version of it is meant ("NAME@NUMBER").
-  bool sees(std::string_view model) const {
-    return !key || key->may_use(model.substr(0, model.find('@')));
-  }
+  bool sees(std::string_view model) const { return !key || key->may_use(name_in(model)); }
 };
 
 class HttpGate {

@@ -7,6 +7,7 @@
 
 #include "actors/inference/http_routes.hpp"
 #include "actors/inference/kserve.hpp"
+#include "actors/inference/model_name.hpp"
 #include "runtime/base/version.hpp"
 
 namespace gpunode::inference {
@@ -47,12 +48,7 @@ Result<std::string> model_in(const Asked& asked) {
   const auto names = asked.front.options.models();
   if (std::ranges::find(names, name) == names.end() || !asked.caller.sees(name))
     return Error{ErrorCode::not_found, "no node serves a model named '" + name + "'"};
-  return version.empty() ? name : name + "@" + version;
-}
-
-// Without the version.
-std::string base_of(const std::string& called) {
-  return called.substr(0, called.find('@'));
+  return version.empty() ? name : name + kBeforeVersion + version;
 }
 
 // Waits for what another thread answers, as long as somebody is there to read it.
@@ -179,14 +175,15 @@ http::Answer kserve_model(const Asked& asked) {
   if (!told) return refuse(asked, told.error());
   const auto* description = std::get_if<InferDescription>(&*told);
   if (!description) return refuse(asked, {ErrorCode::corrupted, "the replica told no description"});
-  return json(kserve::model(base_of(*name), *description));
+  return json(kserve::model(std::string(name_in(*name)), *description));
 }
 
 http::Answer kserve_model_ready(const Asked& asked) {
   const auto name = model_in(asked);
   if (!name) return refuse(asked, name.error());
   const auto told = ask(asked, *name, InferDescribe{.probe = true}, kProbeTimeout);
-  http::Answer answer = json(kserve::is_ready(base_of(*name), told ? "" : told.error().message()));
+  http::Answer answer =
+      json(kserve::is_ready(std::string(name_in(*name)), told ? "" : told.error().message()));
   if (!told) answer.status = 503;
   return answer;
 }
@@ -195,7 +192,7 @@ http::Answer kserve_statistics(const Asked& asked) {
   const auto name = model_in(asked);
   if (!name) return refuse(asked, name.error());
   std::lock_guard lock(asked.front.counts_mutex);
-  const std::string model = base_of(*name);
+  const std::string model(name_in(*name));
   return json(kserve::statistics(model, asked.front.counts[model]));
 }
 
@@ -213,9 +210,9 @@ http::Answer kserve_infer(const Asked& asked) {
   if (!ticket) return refuse(asked, ticket.error(), retry_after);
   const Time begin = asked.front.options.clock->now();
   const auto answer = answer_of(asked, *name, *call, **ticket);
-  count(asked, base_of(*name), answer, begin);
+  count(asked, std::string(name_in(*name)), answer, begin);
   if (!answer) return refuse(asked, answer.error());
-  auto written = kserve::infer_answer(base_of(*name), *call, *answer);
+  auto written = kserve::infer_answer(std::string(name_in(*name)), *call, *answer);
   if (!written) return refuse(asked, written.error());
   http::Answer told = json(std::move(written->body));
   if (written->json_bytes) {

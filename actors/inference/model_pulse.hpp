@@ -46,8 +46,9 @@ class ModelPulses {
   bool are_live(Time now, Duration longest) const;
   // How it fared a moment ago; nothing: it computed nothing since.
   std::optional<Result<void>> known(const std::string& model, Time now) const;
-  // All of them compute, but those that are loaded to replace one that does; waits for those that have to be probed, at most answers_within together. Fails with
-  // unavailable, naming a model that is being loaded, does not answer, or fails, and how.
+  // All of them compute, but those that are loaded to replace one that does; waits for those that have to
+  // be probed, at most answers_within together. Fails with unavailable, naming a model that is being
+  // loaded, does not answer, or fails, and how.
   Result<void> readiness(const Clock& clock);
 
  private:

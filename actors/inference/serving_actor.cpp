@@ -9,6 +9,7 @@
 #include "actors/inference/detail/infer_orders.hpp"
 #include "actors/inference/detail/serving_state.hpp"
 #include "actors/inference/detail/text_orders.hpp"
+#include "actors/inference/model_name.hpp"
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 
@@ -27,14 +28,6 @@ constexpr auto kFollowEvery = std::chrono::milliseconds(500);
 
 // Of a model that no node is known to serve: a moment for the news of a fresh `serve`, no longer.
 constexpr int kLooksForNews = 15;
-
-struct Found {  // the job that a `serve` means
-  std::string name, job, weights;
-  std::uint64_t steps = 0;  // its last one; 0: not known
-  std::uint64_t idle_seconds = 0;
-  bool replace = false;
-  Answer answer;
-};
 
 Error not_served(Self* self, const std::string& name) {
   std::string others;
@@ -123,28 +116,25 @@ void roll_back(Self* self, const std::string& name, const Answer& answer) {
   serve_as(self, name, std::move(loading));
 }
 
-void serve_job(Self* self, const Command& command, const json& arguments) {
+void serve_job(Self* self, const std::string& job, std::string name, Loading loading) {
   // Which job is meant the board knows.
-  const auto on_found = [self, me = caf::actor(self),
-                         name = field<std::string>(arguments, "name", ""),
-                         weights = field<std::string>(arguments, "weights", ""),
-                         idle = field<std::uint64_t>(arguments, "idle_seconds", 0),
-                         replace = field<bool>(arguments, "replace", false),
-                         answer = command.answer](const std::string& text) {
-    auto found = parsed_answer(text);
-    if (!found) return answer(error_json(found.error()));
+  const auto on_found = [me = caf::actor(self), name = std::move(name),
+                         loading = std::move(loading)](const std::string& text) {
+    const auto found = parsed_answer(text);
+    if (!found) return loading.answer(error_json(found.error()));
+    const auto called = field<std::string>(*found, "name", "");
     if (field<bool>(*found, "waits", false))
-      return answer(error_json(
-          {ErrorCode::wrong_state, "job '" + field<std::string>(*found, "name", "") +
+      return loading.answer(error_json(
+          {ErrorCode::wrong_state, "job '" + called +
                                        "' waits in the queue, and has no checkpoint to serve yet; "
                                        "`gpunode jobs` tells what it waits for"}));
-    caf::anon_send(me, Found{name.empty() ? field<std::string>(*found, "name", "") : name,
-                             field<std::string>(*found, "job", ""), weights,
-                             field<std::uint64_t>(*found, "steps", 0), idle, replace, answer});
+    detail::Again again{name.empty() ? called : name, loading};
+    again.loading.source.job = field<std::string>(*found, "job", "");
+    again.loading.steps = field<std::uint64_t>(*found, "steps", 0);
+    caf::anon_send(me, std::move(again));
   };
   self->send(self->state.options.job_board,
-             Command{"job.find", json{{"job", field<std::string>(arguments, "job", "")}}.dump(),
-                     on_found});
+             Command{"job.find", json{{"job", job}}.dump(), on_found});
 }
 
 void serve(Self* self, const Command& command) {
@@ -161,7 +151,7 @@ void serve(Self* self, const Command& command) {
                   .replace = field<bool>(arguments, "replace", false),
                   .looks = kLooksForNews};
   if (loading.source.path.empty() && !loading.source.copy)
-    return serve_job(self, command, arguments);
+    return serve_job(self, field<std::string>(arguments, "job", ""), name, std::move(loading));
   serve_as(self, name, std::move(loading));
 }
 
@@ -191,7 +181,7 @@ void list_models(Self* self, const Command& command) {
   for (const DirectoryEntry& entry : cluster->entries)
     if (entry.key.starts_with(kServiceOfModel)) {
       const std::string name = entry.key.substr(kServiceOfModel.size());
-      if (name.find('@') != std::string::npos) continue;  // one version of it
+      if (names_version(name)) continue;
       const auto own = self->state.models.find(name);  // known here before the directory shows it
       const bool withdrawn =
           entry.owner == cluster->self &&
@@ -231,16 +221,6 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
       },
       [self](const InferOrder& order) { order_infer(self->state.options, order); },
       [self](const Loaded& loaded) { detail::on_loaded(self, loaded); },
-      [self](const Found& found) {
-        serve_as(self, found.name,
-                 {.source = {.path = {},
-                             .job = found.job,
-                             .weights = found.weights,
-                             .idle_seconds = found.idle_seconds},
-                  .steps = found.steps,
-                  .answer = found.answer,
-                  .replace = found.replace});
-      },
       [self](const MovedBytes& moved) {
         for (const auto& [name, model] : self->state.models)
           if (model.now && model.now->actor == moved.model)
@@ -275,7 +255,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
 std::vector<std::string> served_models(const ClusterSnapshot& cluster) {
   std::set<std::string> names;
   for (const DirectoryEntry& entry : cluster.entries)
-    if (entry.key.starts_with(kServiceOfModel) && entry.key.find('@') == std::string::npos &&
+    if (entry.key.starts_with(kServiceOfModel) && !names_version(entry.key) &&
         (entry.owner == cluster.self || cluster.alive(entry.owner)))
       names.insert(entry.key.substr(kServiceOfModel.size()));
   return {names.begin(), names.end()};

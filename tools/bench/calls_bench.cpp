@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "actors/node/node.hpp"
+#include "tools/bench/bench_node.hpp"
 #include "tools/bench/peers/zmq_echo.hpp"
 
 namespace gpunode::bench {
@@ -28,27 +28,19 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr auto kTimeout = std::chrono::seconds(20);
 constexpr int kTurns = 20;
 
-std::unique_ptr<Node> start(NodeConfig config) {
-  auto node = Node::start(std::move(config));
-  if (node) return std::move(*node);
-  std::fprintf(stderr, "%s\n", node.error().message().c_str());
-  std::exit(1);
-}
-
-NodeConfig config_of(const std::string& folder, const char* name) {
-  NodeConfig config;
-  config.state_directory = folder + "/" + name;
-  config.listen = "127.0.0.1:0";
-  config.device = "cpu";
-  config.threads = 1;
+std::unique_ptr<Node> start(const std::string& folder, const char* name,
+                            const std::string& join = {}, const std::string& token = {}) {
+  NodeConfig config = config_of(folder, name);
   config.data_sets = {{"text", {folder + "/text"}}};
-  return config;
+  config.join = join;
+  config.token = token;
+  return start_node(std::move(config));
 }
 
 // What the second process does: answers, until the first one is gone.
 int answer(const std::string& folder) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  auto node = start(config_of(folder, "answers"));
+  auto node = start(folder, "answers");
   auto echo = [](std::string_view text) -> Result<std::string> { return std::string(text); };
   if (!node->publish("at once", echo, Node::Run::at_once) || !node->publish("on a thread", echo))
     return 1;
@@ -186,10 +178,8 @@ int ask(const std::string& folder) {
   for (std::string& line : told)
     for (int byte = std::fgetc(other); byte != '\n' && byte != EOF; byte = std::fgetc(other))
       line.push_back(static_cast<char>(byte));
-  NodeConfig config = config_of(folder, "asks");
-  config.join = told[0].substr(told[0].find("//") == std::string::npos ? 0 : 6);
-  config.token = told[1];
-  auto node = start(config);
+  auto node = start(folder, "asks", told[0].substr(told[0].find("//") == std::string::npos ? 0 : 6),
+                    told[1]);
   EchoCaller bare({told[2], told[3]});
   const auto of = [&](const char* name) {
     return [&node, name](std::size_t bytes) {

@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "actors/checkpoint/stored_model.hpp"
-#include "actors/node/node.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/storage/posix_file_system.hpp"
+#include "tools/bench/bench_node.hpp"
 
 namespace gpunode::bench {
 namespace {
@@ -32,30 +32,12 @@ constexpr int kHolders = 3, kRounds = 3, kAtOnce = 4 * kHolders;
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 constexpr auto kTimeout = std::chrono::seconds(60);
 
-[[noreturn]] void give_up(const std::string& why) {
-  std::fprintf(stderr, "%s\n", why.c_str());
-  std::exit(1);
-}
-
 std::unique_ptr<Node> start(const std::string& folder, const std::string& name,
                             const std::string& join, const std::string& token) {
-  NodeConfig config;
-  config.state_directory = folder + "/" + name;
-  config.name = name;
-  config.listen = "127.0.0.1:0";
-  config.device = "cpu";
-  config.threads = 1;
+  NodeConfig config = config_of(folder, name);
   config.join = join;
   config.token = token;
-  auto node = Node::start(std::move(config));
-  if (!node) give_up(node.error().message());
-  return std::move(*node);
-}
-
-json ask(Node& node, const std::string& command, const json& arguments) {
-  json told = json::parse(node.command(command, arguments.dump()));
-  if (!told.value("ok", false)) give_up(told.dump());
-  return told;
+  return start_node(std::move(config));
 }
 
 // One of the three: gives bytes and, once it has it, the model; until the first one is gone.
@@ -66,7 +48,7 @@ int hold(const std::string& folder, const std::string& name, const std::string& 
   const std::string bytes(kPieceBytes, 'x');
   const auto give = [&](std::string_view) -> Result<std::string> { return bytes; };
   if (!node->publish("bytes", give)) return 1;
-  ask(*node, "serve", {{"path", folder + "/model"}, {"name", "m"}});
+  command(*node, "serve", {{"path", folder + "/model"}, {"name", "m"}});
   std::ofstream(folder + "/" + name + ".ready") << "";
   for (;;) ::pause();
 }
@@ -108,13 +90,13 @@ std::atomic<double> copied_in{0};  // seconds, as the node's log tells them
 
 double by_copy(Node& node, const std::string& folder) {
   copied_in = 0;
-  const json told = ask(node, "serve", {{"name", "m"}, {"copy", true}});
+  const json told = command(node, "serve", {{"name", "m"}, {"copy", true}});
   // It is kept on the disk meanwhile, which the next measurement is not to feel.
   const std::filesystem::path kept = folder + "/takes/models/" + told.value("digest", "");
   const auto until = SteadyClock::now() + kTimeout;
   while (!std::filesystem::exists(kept) && SteadyClock::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  ask(node, "unserve", {{"model", "m"}});
+  command(node, "unserve", {{"model", "m"}});
   return copied_in;
 }
 
@@ -128,7 +110,7 @@ int take(const std::string& program, const std::string& folder, int layers) {
   const auto bytes = std::filesystem::file_size(folder + "/model");
   auto node = start(folder, "takes", "", "");
   const std::string token =
-      ask(*node, "token.create", {{"roles", "all"}, {"uses", kHolders}}).value("token", "");
+      command(*node, "token.create", {{"roles", "all"}, {"uses", kHolders}}).value("token", "");
   for (int i = 0; i < kHolders; ++i) {
     if (::fork() != 0) continue;
     const std::string name = "holder" + std::to_string(i);

@@ -23,11 +23,11 @@
 #include "actors/checkpoint/stored_model.hpp"
 #include "actors/inference/infer_codec.hpp"
 #include "actors/inference/tensors.hpp"
-#include "actors/node/node.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/model_code.hpp"
 #include "kernels/model/registry.hpp"
 #include "runtime/storage/posix_file_system.hpp"
+#include "tools/bench/bench_node.hpp"
 #include "tools/bench/peers/http_echo.hpp"
 #include "tools/bench/peers/zmq_echo.hpp"
 #include "tools/gpunode/http_asker.hpp"
@@ -43,31 +43,13 @@ constexpr int kTurns = 20, kRounds = 4'000;
 constexpr std::size_t kFeatures = 16, kClasses = 4;
 constexpr double kMostAddedUs = 20, kMostOfBare = 1.5;  // the bars
 
-[[noreturn]] void give_up(const std::string& why) {
-  std::fprintf(stderr, "%s\n", why.c_str());
-  std::exit(1);
-}
-
 std::unique_ptr<Node> start(const std::string& folder, const std::string& name,
                             const std::string& join, const std::string& token) {
-  NodeConfig config;
-  config.state_directory = folder + "/" + name;
-  config.name = name;
-  config.listen = "127.0.0.1:0";
-  config.device = "cpu";
-  config.threads = 1;
+  NodeConfig config = config_of(folder, name);
   config.join = join;
   config.token = token;
   if (join.empty()) config.http = "127.0.0.1:0";
-  auto node = Node::start(std::move(config));
-  if (!node) give_up(node.error().message());
-  return std::move(*node);
-}
-
-json order(Node& node, const std::string& command, const json& arguments) {
-  json told = json::parse(node.command(command, arguments.dump()));
-  if (!told.value("ok", false)) give_up(told.dump());
-  return told;
+  return start_node(std::move(config));
 }
 
 checkpoint::StoredModel made_model() {
@@ -84,10 +66,10 @@ checkpoint::StoredModel made_model() {
 int answer(const std::string& folder) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   auto node = start(folder, "answers", "", "");
-  order(*node, "serve", {{"path", folder + "/model"}, {"name", "far"}});
+  command(*node, "serve", {{"path", folder + "/model"}, {"name", "far"}});
   const EchoPlace bare = serve_echo();
   std::cout << node->join_endpoints().at(0) << '\n'
-            << order(*node, "token.create", {{"roles", "all"}}).value("token", "") << '\n'
+            << command(*node, "token.create", {{"roles", "all"}}).value("token", "") << '\n'
             << bare.endpoint << '\n'
             << bare.key << '\n'
             << node->http_endpoint() << '\n'
@@ -233,7 +215,7 @@ int ask(const std::string& folder, bool require) {
   if (told[6].empty()) give_up("the other process ended");
   auto node = start(folder, "asks", told[0].substr(told[0].find("//") == std::string::npos ? 0 : 6),
                     told[1]);
-  order(*node, "serve", {{"path", folder + "/model"}, {"name", "near"}});
+  command(*node, "serve", {{"path", folder + "/model"}, {"name", "near"}});
   BareFunction function;
   EchoCaller bare({told[2], told[3]});
   std::vector<float> row(kFeatures);

@@ -62,19 +62,24 @@ std::string chat_template(const json& config) {
   return {};
 }
 
+// Fails with invalid_argument: it is no JSON object.
+Result<json> object_of(std::string_view text, const std::string& name) {
+  json document = json::parse(text, nullptr, false);
+  if (document.is_object()) return document;
+  return Error{ErrorCode::invalid_argument, name + ": is no JSON object"};
+}
+
+// Empty: there is no such file.
+std::string_view bytes_in(const std::vector<TextFile>& texts, const char* name) {
+  const auto found = std::ranges::find(texts, name, &TextFile::name);
+  return found == texts.end() ? std::string_view() : found->bytes;
+}
+
 // As JSON; an empty object where there is no such file.
 Result<json> json_in(const std::vector<TextFile>& texts, const char* name) {
   const auto found = std::ranges::find(texts, name, &TextFile::name);
   if (found == texts.end()) return json::object();
-  json document = json::parse(found->bytes, nullptr, false);
-  if (!document.is_object())
-    return Error{ErrorCode::invalid_argument, std::string(name) + ": is no JSON object"};
-  return document;
-}
-
-std::string bytes_in(const std::vector<TextFile>& texts, const char* name) {
-  const auto found = std::ranges::find(texts, name, &TextFile::name);
-  return found == texts.end() ? std::string() : found->bytes;
+  return object_of(found->bytes, name);
 }
 
 // Which words of a text stand for it, in a folder of sentence-transformers.
@@ -96,10 +101,7 @@ Result<Pooling> pooling_in(const std::vector<TextFile>& texts) {
 Result<json> read_json(const storage::FileSystem& files, const Path& path) {
   auto text = files.read(path, kLongestConfigBytes);
   if (!text) return text.error();
-  json document = json::parse(as_text(*text), nullptr, false);
-  if (!document.is_object())
-    return Error{ErrorCode::invalid_argument, path.string() + ": is no JSON object"};
-  return document;
+  return object_of(as_text(*text), path.string());
 }
 
 bool is_text_name(std::string_view name) {
@@ -136,9 +138,9 @@ Result<TextForm> text_form_of(const std::vector<TextFile>& texts) {
   if (!tokens) return tokens.error();
   const auto pooling = pooling_in(texts);
   if (!pooling) return pooling.error();
-  TextForm form{.tokenizer = bytes_in(texts, kTokenizer),
+  TextForm form{.tokenizer = std::string(bytes_in(texts, kTokenizer)),
                 .ends = end_tokens(*generation),
-                .chat_template = bytes_in(texts, kChatTemplate),
+                .chat_template = std::string(bytes_in(texts, kChatTemplate)),
                 .special_tokens = special_tokens(*tokens),
                 .pooling = *pooling};
   if (form.ends.empty()) form.ends = end_tokens(*config);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/inference/model_name.hpp"
 #include "actors/json_answer.hpp"
 #include "runtime/security/rights.hpp"
 #include "runtime/storage/checksum.hpp"
@@ -20,7 +21,7 @@ std::string call_name(const std::string& model) {
 }
 
 std::string pinned_call_name(const std::string& model, std::uint64_t version) {
-  return call_name(model) + "@" + std::to_string(version);
+  return versioned(call_name(model), version);
 }
 
 std::vector<OfferedVersion> offered_versions(const ClusterSnapshot& cluster,
@@ -90,7 +91,7 @@ ModelVersion version_in(const json& kept) {
 Result<void> check_model_name(const std::string& name) {
   if (name.empty()) return Error{ErrorCode::invalid_argument, "a model needs a name"};
   if (std::ranges::none_of(name, [](unsigned char letter) {
-        return letter <= ' ' || letter == 0x7f || letter == '/' || letter == '@';
+        return letter <= ' ' || letter == 0x7f || letter == '/' || letter == kBeforeVersion;
       }))
     return {};
   return Error{ErrorCode::invalid_argument,

@@ -177,7 +177,7 @@ class Copier {
       said_[arrived.from] = "gave wrong bytes";
       log::warning("serving", "model " + order_.model + ": node " + arrived.from.short_text() +
                                   " gave wrong bytes, and is asked no more");
-      return plan.on_wrong(arrived.from, at);
+      return plan.on_wrong(arrived.from);
     }
     if (!plan.on_good(arrived.from, at)) return;
     std::byte* const to =

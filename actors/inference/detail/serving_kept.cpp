@@ -53,15 +53,9 @@ void take_up(Self* self) {
   for (const auto& [name, from] : kept.items()) {
     Loading loading{.source = source_in(from), .taken_up = true};
     if (loading.source.copy) loading.digest = version_in(from).digest;
-    loading.answer = [name = name](const std::string& answer) {
-      const json told = arguments_of(answer);
-      if (field<bool>(told, "ok", false)) return;
-      const auto why = field<json>(told, "error", json::object());
-      log::warning("serving", "model " + name + " is not served any more: " +
-                                  field<std::string>(why, "detail", "no reason is known") +
-                                  "; the next start tries again, `gpunode unserve " + name +
-                                  "` forgets it");
-    };
+    loading.answer =
+        warn_if_failed("model " + name + " is not served any more: ",
+                       "; the next start tries again, `gpunode unserve " + name + "` forgets it");
     begin(self, name, std::move(loading));
   }
 }

@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-// Who is drained has so long to answer what it was asked; a leaving node has no longer either.
 constexpr auto kLookForNews = std::chrono::milliseconds(200);
+// Who is drained has so long to answer what it was asked; a leaving node has no longer either.
 constexpr auto kDrainWithin = std::chrono::seconds(20);
 // A version that could not be had is tried again after so long, then twice as long, up to the last.
 constexpr Duration kFirstRetry = std::chrono::seconds(2), kLongestRetry = std::chrono::minutes(2);
@@ -180,6 +180,16 @@ void fail(Self* self, const std::string& name, Model& model, const Error& error)
 
 }  // namespace
 
+Answer warn_if_failed(std::string what, std::string remedy) {
+  return [what = std::move(what), remedy = std::move(remedy)](const std::string& answer) {
+    const json told = arguments_of(answer);
+    if (field<bool>(told, "ok", false)) return;
+    const auto why = field<json>(told, "error", json::object());
+    log::warning("serving",
+                 what + field<std::string>(why, "detail", "no reason is known") + remedy);
+  };
+}
+
 void begin(Self* self, const std::string& name, Loading loading) {
   State& state = self->state;
   if (auto chosen = choose_source(self, name, loading); !chosen) {
@@ -322,10 +332,7 @@ void wake(Self* self, WakeCall call) {
   begin(self, name,
         {.source = model.asleep->source,
          .digest = model.asleep->version.digest,
-         .answer = [name](const std::string& answer) {
-           if (!field<bool>(arguments_of(answer), "ok", false))
-             log::warning("serving", "model " + name + " could not be loaded again: " + answer);
-         }});
+         .answer = warn_if_failed("model " + name + " could not be loaded again: ")});
 }
 
 void give_up(Self* self, const std::string& name, const Error& why) {
@@ -379,10 +386,13 @@ void on_down(Self* self, const caf::down_msg& down) {
 void follow(Self* self) {
   State& state = self->state;
   if (state.leaving) return;
+  static const Model nothing;
   for (const auto& [name, kept] : state.kept.items()) {
     const ModelSource source = source_in(kept);
-    if (!source.copy || state.models[name].next || state.models[name].unserved) continue;
-    const Model& model = state.models[name];
+    if (!source.copy) continue;
+    const auto found = state.models.find(name);
+    const Model& model = found == state.models.end() ? nothing : found->second;
+    if (model.next || model.unserved) continue;
     const auto& now = model.now ? model.now : model.asleep;
     const auto offers = offered_versions(*state.options.cluster->read(), name);
     const OfferedVersion* wanted = wanted_of(offers, source.pinned);
@@ -396,18 +406,8 @@ void follow(Self* self) {
     begin(self, name,
           {.source = source,
            .digest = wanted->version.digest,
-           .answer = [name = name](const std::string& answer) {
-             const json told = arguments_of(answer);
-             if (field<bool>(told, "ok", false)) return;
-             const auto why = field<json>(told, "error", json::object());
-             log::warning("serving", "model " + name + ": its new version could not be had: " +
-                                         field<std::string>(why, "detail", "no reason is known"));
-           }});
+           .answer = warn_if_failed("model " + name + ": its new version could not be had: ")});
   }
-  std::erase_if(state.models, [](const auto& one) {
-    const Model& model = one.second;
-    return !model.now && !model.asleep && !model.next && !model.unserved;
-  });
 }
 
 }  // namespace gpunode::inference::detail

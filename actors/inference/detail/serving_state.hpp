@@ -43,7 +43,7 @@ struct Loading {
   compute::NodeDevice* device = nullptr;
   std::stop_source stop = {};
 };
-struct Again {  // to itself: what was begun too early
+struct Again {  // to itself: what waited for news, of the directory or of the job board
   std::string name;
   Loading loading;
 };
@@ -91,6 +91,8 @@ struct State {
 };
 using Self = caf::stateful_actor<State>;
 
+// Of what nobody waits for: the log tells why it failed, between the two.
+Answer warn_if_failed(std::string what, std::string remedy = {});
 // Loads it, beside what answers under the name; its answer is told when it is ready, or cannot be.
 void begin(Self* self, const std::string& name, Loading loading);
 void on_loaded(Self* self, const Loaded& loaded);

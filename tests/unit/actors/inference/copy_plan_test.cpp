@@ -69,7 +69,7 @@ TEST(CopyPlan, WhoGivesWrongBytesOrNothingIsAskedNoMore) {
   for (const auto& one : plan.next())
     if (one.holder == node(2)) owed.push_back(one.piece);
   ASSERT_THAT(owed, SizeIs(CopyPlan::kAtOnce));
-  plan.on_wrong(node(1), 0);
+  plan.on_wrong(node(1));
   plan.set_holders({node(1), node(2)});
   EXPECT_THAT(plan.next(), IsEmpty());
   for (std::size_t i = 0; i < CopyPlan::kMostFailed; ++i) {
@@ -121,7 +121,7 @@ TEST(CopyPlan, AllPiecesComeWhileOneGoodNodeIsThere) {
       if (ended.holder == node(1) || rng.below(2) == 0)
         plan.on_good(ended.holder, ended.piece);
       else if (rng.below(8) == 0)
-        plan.on_wrong(ended.holder, ended.piece);
+        plan.on_wrong(ended.holder);
       else
         plan.on_failed(ended.holder, ended.piece);
     }
