@@ -13,6 +13,7 @@
 //   anybody     --Command--> admission, job board, serving (a person's command, answered with JSON)
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -95,12 +96,30 @@ struct CallRequest {
   // Calls with one of these go to one replica where it is not much slower than others: it knows what
   // they begin with.
   std::optional<std::uint64_t> affinity = {};
-  // A handler that says resource_exhausted has not begun: another replica is asked, while there is one.
-  bool elsewhere_if_full = false;
+  // A handler that says resource_exhausted or unavailable has not begun: another replica is asked, while
+  // there is one.
+  bool elsewhere_if_refused = false;
+  // Shorter than `timeout`: so long a node that offers the name is waited for. Zero: for all of it.
+  Duration placed_within = {};
 };
 // What a published name does with a request; answers once, from any thread. Called on the thread
 // that brings the request, and must be quick, unless it is published as pooled.
-using CallReply = std::function<void(Result<SharedBytes>)>;
+class CallReply {
+ public:
+  CallReply() = default;
+  template <std::invocable<Result<SharedBytes>> Tell>
+  requires(!std::same_as<std::remove_cvref_t<Tell>, CallReply>)
+      CallReply(Tell tell, Time deadline = Time::max())
+      : tell_(std::move(tell)), deadline_(deadline) {}
+
+  void operator()(Result<SharedBytes> result) const { tell_(std::move(result)); }
+  // By this node's clock, when the caller gives up: less is left of a call that was elsewhere before.
+  Time deadline() const { return deadline_; }
+
+ private:
+  std::function<void(Result<SharedBytes>)> tell_;
+  Time deadline_ = Time::max();
+};
 using CallHandler = std::function<void(const NodeId& from, SharedBytes request, CallReply reply)>;
 struct Publish {
   std::string name;

@@ -1,8 +1,12 @@
 #include "actors/checkpoint/model_content.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <thread>
+#include <utility>
+
+#include "runtime/base/check.hpp"
 
 namespace gpunode::checkpoint {
 namespace {
@@ -114,13 +118,48 @@ Result<std::vector<TextFile>> texts_in(const ModelContent& content, std::string_
   return texts;
 }
 
-void describe_bytes(ModelContent& content, const std::vector<TextFile>& texts, ByteView image) {
+void ImagePieces::go_on(ByteView bytes) {
+  while (!bytes.empty()) {
+    const std::size_t room = ModelContent::kPieceBytes - at_ % ModelContent::kPieceBytes;
+    const ByteView now = bytes.first(std::min(room, bytes.size()));
+    piece_.add(now);
+    at_ += now.size();
+    bytes = bytes.subspan(now.size());
+    if (at_ % ModelContent::kPieceBytes == 0)
+      done_.push_back(std::exchange(piece_, storage::Sha256Stream()).finish());
+  }
+}
+
+void ImagePieces::go_to(std::uint64_t first) {
+  static constexpr std::array<std::byte, 4096> kZeros{};
+  GPUNODE_CHECK(first >= at_, "an image's bytes come in their order");
+  while (at_ < first)
+    go_on(ByteView(kZeros).first(std::min<std::uint64_t>(kZeros.size(), first - at_)));
+}
+
+void ImagePieces::add(std::uint64_t first, ByteView bytes) {
+  go_to(first);
+  go_on(bytes);
+}
+
+std::vector<storage::Sha256> ImagePieces::finish(std::uint64_t image_bytes) {
+  go_to(image_bytes);
+  if (at_ % ModelContent::kPieceBytes != 0) done_.push_back(piece_.finish());
+  return std::move(done_);
+}
+
+void describe_pieces(ModelContent& content, const std::vector<TextFile>& texts,
+                     std::uint64_t image_bytes, std::vector<storage::Sha256> image_pieces) {
   content.texts.clear();
   for (const TextFile& one : texts) content.texts.push_back({one.name, one.bytes.size()});
-  content.image_bytes = image.size();
-  content.pieces = digests_of(image);
+  content.image_bytes = image_bytes;
+  content.pieces = std::move(image_pieces);
   const std::vector<storage::Sha256> of_texts = digests_of(as_bytes(joined(texts)));
   content.pieces.insert(content.pieces.end(), of_texts.begin(), of_texts.end());
+}
+
+void describe_bytes(ModelContent& content, const std::vector<TextFile>& texts, ByteView image) {
+  describe_pieces(content, texts, image.size(), digests_of(image));
 }
 
 }  // namespace gpunode::checkpoint

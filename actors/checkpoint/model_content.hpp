@@ -61,6 +61,27 @@ struct ModelContent {
 std::string joined(const std::vector<TextFile>& texts);
 Result<std::vector<TextFile>> texts_in(const ModelContent& content, std::string_view joined);
 
+// The pieces of an image of which no more than one part is kept: of its bytes as they come, from the first
+// on. What is left out between them is zeros.
+class ImagePieces {
+ public:
+  // Where it begins in the image; not before the end of what came last.
+  void add(std::uint64_t first, ByteView bytes);
+  // Of an image of so many bytes.
+  std::vector<storage::Sha256> finish(std::uint64_t image_bytes);
+
+ private:
+  void go_on(ByteView bytes);
+  void go_to(std::uint64_t first);
+
+  std::uint64_t at_ = 0;
+  storage::Sha256Stream piece_;  // the one that `at_` lies in
+  std::vector<storage::Sha256> done_;
+};
+
+// Fills in texts, image_bytes and pieces, where those of the image are known.
+void describe_pieces(ModelContent& content, const std::vector<TextFile>& texts,
+                     std::uint64_t image_bytes, std::vector<storage::Sha256> image_pieces);
 // Fills in texts, image_bytes and pieces. Costs a pass over the image, by as many threads as there are
 // cores, four at most.
 void describe_bytes(ModelContent& content, const std::vector<TextFile>& texts, ByteView image);

@@ -45,10 +45,65 @@ Error bad(const SafetensorsFile& file, const std::string& what) {
                                     ": quantise the model again, or fetch the file again"};
 }
 
+// Where a model's weights go while they are read, in their order: into an image of all of them, or of one
+// part, whose other parameters are but looked at.
+class Target {
+ public:
+  // Fails with: what Model::weight_layout(), Model::parts() and the room fail with.
+  static Result<Target> open(const model::Model& model, WeightFormat format,
+                             const ImageOptions& options) {
+    auto layout = model.weight_layout(format);
+    if (!layout) return layout.error();
+    Target target(*std::move(layout));
+    if (options.part) {
+      auto parts = model.parts(format, options.part->of);
+      if (!parts) return parts.error();
+      if (options.part->number >= parts->size())
+        return Error{ErrorCode::invalid_argument,
+                     model.name() + " has " + std::to_string(parts->size()) + " parts"};
+      target.part_ = std::move(parts->at(options.part->number));
+    }
+    const auto room = options.room(target.layout().bytes);
+    if (!room) return room.error();
+    target.image_ = *room;
+    std::ranges::fill(target.image_, std::byte{0});
+    return target;
+  }
+
+  const WeightLayout& whole() const { return whole_; }
+  const WeightLayout& layout() const { return part_ ? part_->layout : whole_; }
+  // Where the parameter is to be put; valid until the next is asked for.
+  MutableByteView place_of(std::size_t parameter) {
+    const WeightLayout::Place& place = layout().places[parameter];
+    if (place.bytes > 0) return image_.subspan(place.first, place.bytes);
+    elsewhere_.resize(whole_.places[parameter].bytes);
+    return elsewhere_;
+  }
+  // It is there.
+  void on_placed(std::size_t parameter, ByteView bytes) {
+    if (part_) pieces_.add(whole_.places[parameter].first, bytes);
+  }
+  void describe(ModelContent& content, const std::vector<TextFile>& texts) {
+    if (part_)
+      describe_pieces(content, texts, whole_.bytes, pieces_.finish(whole_.bytes));
+    else
+      describe_bytes(content, texts, image_);
+  }
+  std::optional<model::ModelPart> part() const { return part_; }
+
+ private:
+  explicit Target(WeightLayout whole) : whole_(std::move(whole)) {}
+
+  WeightLayout whole_;
+  std::optional<model::ModelPart> part_;
+  MutableByteView image_;
+  Bytes elsewhere_;
+  ImagePieces pieces_;
+};
+
 // Fills the image from the file's tensors; gaps are zeros.
-Result<void> read_tensors(const SafetensorsFile& file, const model::Model& model,
-                          const WeightLayout& layout, MutableByteView image) {
-  std::ranges::fill(image, std::byte{0});
+Result<void> read_tensors(const SafetensorsFile& file, const model::Model& model, Target& target) {
+  const WeightLayout& layout = target.whole();
   if (file.header().tensors.size() != layout.places.size())
     return bad(file, "it has " + std::to_string(file.header().tensors.size()) + " tensors, " +
                          model.name() + " has " + std::to_string(layout.places.size()));
@@ -60,23 +115,28 @@ Result<void> read_tensors(const SafetensorsFile& file, const model::Model& model
       return bad(file, wanted.name +
                            (found ? " has another shape or type than " : " is missing of ") +
                            model.name());
-    if (auto read = file.read_bytes(*found, image.subspan(place.first, place.bytes)); !read)
-      return read;
+    const MutableByteView bytes = target.place_of(at);
+    if (auto read = file.read_bytes(*found, bytes); !read) return read;
+    target.on_placed(at, bytes);
   }
   return {};
 }
 
 // With its weights in their place.
-Result<WeightImage> finished(std::unique_ptr<model::Model> model, WeightLayout layout,
-                             std::uint64_t step, std::vector<TextFile> texts, ByteView image) {
+Result<WeightImage> finished(std::unique_ptr<model::Model> model, Target& target,
+                             std::uint64_t step, std::vector<TextFile> texts) {
   auto text = detail::text_form_of(texts);
   if (!text) return text.error();
-  auto content = std::make_shared<ModelContent>(ModelContent{
-      .kind = model->kind(), .settings = model->config(), .format = layout.format, .step = step});
-  describe_bytes(*content, texts, image);
-  return WeightImage{std::move(model), std::move(layout), std::move(content),
-                     std::make_shared<const std::vector<TextFile>>(std::move(texts)),
-                     *std::move(text)};
+  auto content = std::make_shared<ModelContent>();
+  content->kind = model->kind();
+  content->settings = model->config();
+  content->format = target.layout().format;
+  content->step = step;
+  target.describe(*content, texts);
+  return WeightImage{
+      std::move(model),   target.layout(),
+      std::move(content), std::make_shared<const std::vector<TextFile>>(std::move(texts)),
+      *std::move(text),   target.part()};
 }
 
 Result<WeightImage> load_packed(const storage::FileSystem& files, const Path& folder,
@@ -100,14 +160,14 @@ Result<WeightImage> load_packed(const storage::FileSystem& files, const Path& fo
   if (layout->bytes > stored + 64 * layout->places.size())
     return bad(*file, "it has " + std::to_string(stored) + " bytes of weights, " + (*made)->name() +
                           " has " + std::to_string(layout->bytes));
-  const auto room = options.room(layout->bytes);
-  if (!room) return room.error();
-  if (auto read = read_tensors(*file, **made, *layout, *room); !read) return read.error();
+  auto target = Target::open(**made, *format, options);
+  if (!target) return target.error();
+  if (auto read = read_tensors(*file, **made, *target); !read) return read.error();
   auto texts = detail::read_texts(files, folder);
   if (!texts) return texts.error();
-  auto image = finished(std::move(*made), *std::move(layout),
-                        std::strtoull(text_at(*file, kStepKey).c_str(), nullptr, 10),
-                        *std::move(texts), *room);
+  auto image =
+      finished(std::move(*made), *target,
+               std::strtoull(text_at(*file, kStepKey).c_str(), nullptr, 10), *std::move(texts));
   if (!image) return image.error().within(folder.string());
   if (image->content->image_digest().text() != text_at(*file, kDigestKey))
     return bad(*file, "its bytes have not the digest that it names");
@@ -121,21 +181,19 @@ Result<WeightImage> load_weight_image(const storage::FileSystem& files, const Pa
   if (files.exists(path / kPacked)) return load_packed(files, path, options);
   auto opened = open_stored_model(files, path, options.load);
   if (!opened) return opened.error();
-  auto layout = opened->model->weight_layout(options.format.value_or(WeightFormat::fp32));
-  if (!layout) return layout.error();
-  const auto room = options.room(layout->bytes);
-  if (!room) return room.error();
-  std::ranges::fill(*room, std::byte{0});
+  auto target = Target::open(*opened->model, options.format.value_or(WeightFormat::fp32), options);
+  if (!target) return target.error();
   auto read = opened->read([&](std::size_t at, std::span<const float> values) -> Result<void> {
-    auto placed = model::place_parameter(*opened->model, *layout, at, values, *room);
-    const model::WeightLayout::Place& place = layout->places[at];
-    if (placed && options.on_packed)
-      options.on_packed(values, place, room->subspan(place.first, place.bytes));
-    return placed;
+    const WeightLayout::Place& place = target->whole().places[at];
+    const MutableByteView bytes = target->place_of(at);
+    if (auto packed = ops::pack_weights(place.format, values, place.inner, bytes); !packed)
+      return packed.error().within(opened->model->parameters()[at].name);
+    target->on_placed(at, bytes);
+    if (options.on_packed) options.on_packed(values, place, bytes);
+    return {};
   });
   if (!read) return read.error();
-  auto image = finished(std::move(opened->model), *std::move(layout), opened->step,
-                        std::move(opened->texts), *room);
+  auto image = finished(std::move(opened->model), *target, opened->step, std::move(opened->texts));
   if (!image) return image.error().within(path.string());
   return image;
 }

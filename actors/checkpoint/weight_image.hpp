@@ -9,7 +9,7 @@
 
 #include "actors/checkpoint/stored_model.hpp"
 #include "actors/checkpoint/text_form.hpp"
-#include "kernels/model/weight_layout.hpp"
+#include "kernels/model/decoder_part.hpp"
 
 namespace gpunode::checkpoint {
 
@@ -19,6 +19,13 @@ struct WeightImage {
   std::shared_ptr<const ModelContent> content;
   std::shared_ptr<const std::vector<TextFile>> texts;
   TextForm text = {};  // as they say it
+  // Of a model in parts: the one whose image this is, which `layout` is of; the content is the whole model's.
+  std::optional<model::ModelPart> part = {};
+};
+
+// Which of how many parts that a model is divided into; from 0 on.
+struct PartChoice {
+  std::size_t number = 0, of = 1;
 };
 
 struct ImageOptions {
@@ -32,11 +39,13 @@ struct ImageOptions {
                      ByteView is)>
       on_packed = {};
   LoadOptions load = {};
+  // Absent: all of the model. Else all of it is read, and hashed, and one part's weights are kept.
+  std::optional<PartChoice> part = {};
 };
 
 // Into the room. Fails with: what open_stored_model() fails with; invalid_argument (a folder in another
 // format than the one asked for, a weight that is no finite number); corrupted (the digest is not that
-// of the bytes); unsupported (a model that knows fp32 alone).
+// of the bytes); unsupported (a model that knows fp32 alone, or that has no parts).
 Result<WeightImage> load_weight_image(const storage::FileSystem& files, const storage::Path& path,
                                       const ImageOptions& options);
 

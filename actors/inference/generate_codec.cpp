@@ -14,7 +14,7 @@ namespace wire = gpunode::wire::generate;
 namespace {
 
 constexpr std::size_t kLimitBytes = 8u << 20;
-constexpr std::size_t kMostStops = 16, kLongestStopBytes = 1024;
+constexpr std::size_t kMostStops = 16;
 constexpr std::uint32_t kMostPriority = 100, kMostLikely = 20;
 
 auto octets(flatbuffers::FlatBufferBuilder& builder, const std::string& text) {

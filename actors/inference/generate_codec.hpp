@@ -14,6 +14,8 @@
 
 namespace gpunode::inference {
 
+inline constexpr std::size_t kLongestStopBytes = 1024;
+
 struct GenerateRequest {
   std::string prompt;
   std::uint32_t max_tokens = 128;  // to 65536; 0: as many as the model reads beside the prompt

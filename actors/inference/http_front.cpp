@@ -1,8 +1,11 @@
 #include "actors/inference/http_front.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 
 #include "actors/inference/chat_page.hpp"
+#include "actors/inference/detail/page_hosts.hpp"
 #include "actors/inference/http_routes.hpp"
 
 namespace gpunode::inference {
@@ -13,14 +16,20 @@ constexpr std::size_t kLongestRequestBytes = 4 << 20;  // tensors; texts are sho
 // Threads that no model is waited for on.
 constexpr std::size_t kThreadsBeside = 8;
 
-// Whether a page of some website had a browser ask that has its own name lead to loopback: it names that
-// in Host. One that names the site in Origin is asked for by origins alone.
-bool is_of_a_page(const http::Request& asked) {
-  std::string_view host = asked.header("host");
-  if (host.empty()) return false;  // HTTP/1.0
-  if (host.starts_with('[')) return !host.starts_with("[::1]");
-  host = host.substr(0, host.find(':'));
-  return host != "localhost" && !host.starts_with("127.");
+// Where no key is wanted. A page of some website, which has its own name lead here, had a browser ask: it
+// names that in Host. One that names the site in Origin is asked for by origins alone.
+std::optional<Error> refuse_page(const FrontParts& front, const http::Request& asked) {
+  const std::string_view host = asked.header("host");
+  if (host.empty() || is_loopback_host(host)) return {};  // empty: HTTP/1.0
+  if (!front.beyond_loopback)
+    return Error{ErrorCode::permission_denied,
+                 "pages of other sites are not answered: ask from a program on this machine, by "
+                 "127.0.0.1"};
+  if (is_local_host(host)) return {};
+  return Error{
+      ErrorCode::permission_denied,
+      "pages of other sites are not answered, and the name that was asked for may be one's: "
+      "ask by this node's address, or make keys (`gpunode http-key create NAME`)"};
 }
 
 http::Answer tell_metrics(const Asked& asked) {
@@ -99,12 +108,8 @@ std::optional<http::Answer> look(const FrontParts& front, const http::Request& a
                                  Caller& caller) {
   const Route* route = route_of(front.options, asked.path);
   if (route && route->right == 0 && reads(asked)) return {};
-  if (!front.gate.wants_keys() && is_of_a_page(asked))
-    return refusal_at(
-        asked.path,
-        {ErrorCode::permission_denied,
-         "pages of other sites are not answered: ask from a program on this machine, by "
-         "127.0.0.1"});
+  if (!front.gate.wants_keys())
+    if (const auto refused = refuse_page(front, asked)) return refusal_at(asked.path, *refused);
   auto admitted = front.gate.admit(asked);
   if (!admitted) return refusal_at(asked.path, admitted.error());
   caller = *std::move(admitted);
@@ -131,7 +136,7 @@ struct Origins {
   std::string scheme = "http://";  // of the front itself
 
   // The front's own page, as browsers tell by the name that they reached it under. A site that leads its own
-  // name here is told apart where no keys are wanted (is_of_a_page), and has no key elsewhere.
+  // name here is told apart where no keys are wanted (refuse_page), and has no key elsewhere.
   bool is_own(const http::Request& asked) const {
     return asked.header("origin") == scheme + std::string(asked.header("host"));
   }
@@ -246,16 +251,24 @@ class Front {
                         const Caller& caller) const {
     origins_.tell(asked, answer);
     tell_refused(asked, answer.status, caller);
-    if (parts_.options.registry)
-      parts_.options.registry
-          ->counter("gpunode_http_requests_total", "Requests that were answered over HTTP",
-                    {{"code", std::to_string(answer.status)}})
-          .add();
+    if (telemetry::Counter* counter = answered_with(answer.status)) counter->add();
     return answer;
+  }
+  // Looked up once for each status; null: nobody counts.
+  telemetry::Counter* answered_with(int status) const {
+    auto& known = answered_.at(static_cast<std::size_t>(status) % answered_.size());
+    if (telemetry::Counter* counter = known.load(std::memory_order_acquire)) return counter;
+    if (!parts_.options.registry) return nullptr;
+    telemetry::Counter* counter = &parts_.options.registry->counter(
+        "gpunode_http_requests_total", "Requests that were answered over HTTP",
+        {{"code", std::to_string(status)}});
+    known.store(counter, std::memory_order_release);
+    return counter;
   }
 
   const Origins origins_;
   FrontParts parts_;
+  mutable std::array<std::atomic<telemetry::Counter*>, 1000> answered_{};
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Inference over HTTP, for clients that know OpenAI's API (completions of texts and of chats, whole or
 // streamed) or KServe's (tensors), and the models that the cluster serves. Any node answers for any model. Who may ask says a
-// key (key_ring.hpp); without one it is for loopback, where pages of a browser are kept out by their Host,
-// Origin and content type. Each request that is answered has a thread of the server's, which waits while
+// key (key_ring.hpp); without one it is for loopback, or a network that is trusted, where pages of a browser
+// are kept out by their Host, Origin and content type. Each request that is answered has a thread of the server's, which waits while
 // the model works; a few threads are left to what needs no model. Any thread may own it.
 //
 //   OpenAI  GET /v1/models, /v1/models/NAME   POST /v1/completions, /v1/chat/completions, /v1/embeddings

@@ -1,6 +1,7 @@
 // What the routes of the HTTP front have in common: what they are given, and how they refuse.
 #pragma once
 
+#include "actors/inference/detail/page_hosts.hpp"
 #include "actors/inference/http_front.hpp"
 #include "actors/inference/http_gate.hpp"
 #include "actors/inference/kserve.hpp"
@@ -9,12 +10,14 @@ namespace gpunode::inference {
 
 struct FrontParts {
   HttpFrontOptions options;
+  const bool beyond_loopback;  // it listens there
   HttpGate gate;
   std::mutex counts_mutex;
   std::map<std::string, kserve::ModelCounts> counts;  // by models that were served
 
   explicit FrontParts(HttpFrontOptions given)
       : options(std::move(given)),
+        beyond_loopback(!is_loopback_host(options.listen.host) && options.listen.host != "::1"),
         gate(options.keys.get(), *options.clock, options.at_once, options.refused) {}
 };
 
@@ -27,6 +30,12 @@ struct Asked {
 
 inline constexpr const char* kJsonType = "application/json";
 
+// Of a key that was good when it was asked.
+inline Error key_is_over() {
+  return {ErrorCode::unauthenticated,
+          "the API key has expired, or was revoked, before the answer was there"};
+}
+
 // As OpenAI's clients read it. `field`: of the request, that it is about.
 http::Answer refusal(const Error& error, const std::string& field = "",
                      std::chrono::seconds retry_after = std::chrono::seconds(1));
@@ -38,7 +47,8 @@ std::uint64_t random_seed();
 
 // So often who waits for a model looks whether its client is still there.
 inline constexpr auto kLookForClient = std::chrono::milliseconds(100);
-// Asks a live replica, as long as somebody waits for it. Fails with: cancelled, what the replica fails with.
+// Asks a live replica, as long as somebody waits for it. Fails with: cancelled (its client is gone),
+// unauthenticated (its key is good no more), what the replica fails with.
 Result<InferAnswer> ask_tensors(const Asked& asked, const std::string& model, InferRequest request,
                                 const HttpGate::Ticket& ticket);
 

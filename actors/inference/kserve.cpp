@@ -4,6 +4,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "actors/inference/http_status.hpp"
+
 namespace gpunode::inference::kserve {
 namespace {
 
@@ -151,30 +153,7 @@ std::string statistics(const std::string& name, const ModelCounts& counts) {
 }
 
 int status_of(const Error& error) {
-  switch (error.code) {
-    case ErrorCode::unauthenticated:
-      return 401;
-    case ErrorCode::permission_denied:
-      return 403;
-    case ErrorCode::not_found:
-      return 404;
-    case ErrorCode::resource_exhausted:
-      return 429;
-    case ErrorCode::unsupported:
-      return 501;
-    case ErrorCode::timeout:
-      return 504;
-    case ErrorCode::unavailable:
-    case ErrorCode::peer_lost:
-    case ErrorCode::cancelled:
-    case ErrorCode::device_lost:
-    case ErrorCode::out_of_memory:
-      return 503;
-    case ErrorCode::invalid_argument:
-      return 400;
-    default:
-      return 500;
-  }
+  return error.code == ErrorCode::unsupported ? 501 : http_status_of(error.code);
 }
 
 std::string error_body(const Error& error) {

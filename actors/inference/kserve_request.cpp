@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "actors/inference/detail/json_of_strangers.hpp"
 #include "actors/inference/kserve.hpp"
 #include "runtime/base/nearest.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kMostTensors = 16;
-constexpr int kDeepest = 12;
+constexpr int kDeepest = 12;  // as a tensor may be
 constexpr const char* kTextInput = "text_input";
 
 Error bad(std::string why) {
@@ -231,22 +232,11 @@ Result<GenerateRequest> read_text(const InferTensor& input, const Json& paramete
   fields.whole("priority", 100, text.priority);
   if (fields.failure) return *fields.failure;
   if (const auto stop = parameters.find("stop"); stop != parameters.end()) {
-    if (!stop->is_string()) return bad("parameter 'stop' is a text");
+    if (!stop->is_string() || stop->get_ref<const std::string&>().size() > kLongestStopBytes)
+      return bad("parameter 'stop' is a text of at most 1024 bytes");
     text.stop = {stop->get<std::string>()};
   }
   return text;
-}
-
-// The JSON, which nobody nests deeper than a tensor may be.
-std::optional<Json> parsed(std::string_view text) {
-  if (text.find('\0') != std::string_view::npos) return {};  // the parser would end there
-  bool deep = false;
-  Json json = Json::parse(
-      text,
-      [&](int depth, Json::parse_event_t, Json&) { return !(deep = deep || depth > kDeepest); },
-      false);
-  if (deep || !json.is_object()) return {};
-  return json;
 }
 
 Result<void> read_tensors(const Json& json, std::string_view& behind, InferCall& call) {
@@ -283,21 +273,21 @@ Result<InferCall> read_infer(std::string_view body, std::optional<std::size_t> j
         "which comes first: 1 to " +
         std::to_string(body.size()));
   std::string_view behind = body.substr(json_bytes.value_or(body.size()));
-  const auto json = parsed(body.substr(0, json_bytes.value_or(body.size())));
-  if (!json) return bad("the request's body is no JSON object");
-  if (auto wrong = unknown_in(*json, "the request", {"id", "parameters", "inputs", "outputs"}))
+  const Json json = object_within<Json>(body.substr(0, body.size() - behind.size()), kDeepest);
+  if (!json.is_object()) return bad("the request's body is no JSON object");
+  if (auto wrong = unknown_in(json, "the request", {"id", "parameters", "inputs", "outputs"}))
     return *wrong;
   InferCall call;
-  if (const auto id = json->find("id"); id != json->end()) {
+  if (const auto id = json.find("id"); id != json.end()) {
     if (!id->is_string()) return bad("'id' is a text");
     call.id = id->get<std::string>();
   }
-  const Json parameters = json->value("parameters", Json::object());
+  const Json parameters = json.value("parameters", Json::object());
   if (!parameters.is_object()) return bad("'parameters' is an object");
   const auto binary = flag_in(parameters, "binary_data_output");
   if (!binary) return binary.error();
   call.binary_outputs = *binary;
-  if (auto read = read_tensors(*json, behind, call); !read) return read.error();
+  if (auto read = read_tensors(json, behind, call); !read) return read.error();
   if (call.inputs.size() != 1 || call.inputs.front().name != kTextInput) {
     if (auto wrong = unknown_in(parameters, "the parameters", {"binary_data_output"}))
       return *wrong;

@@ -51,13 +51,15 @@ Result<std::string> model_in(const Asked& asked) {
   return version.empty() ? name : name + kBeforeVersion + version;
 }
 
-// Waits for what another thread answers, as long as somebody is there to read it.
+// Waits for what another thread answers, as long as somebody is there who may read it.
 template <class Value>
 Result<Value> wait_for(const Asked& asked, std::future<Result<Value>> answer,
                        const HttpGate::Ticket* ticket = nullptr) {
-  while (answer.wait_for(kLookForClient) != std::future_status::ready)
-    if (!asked.request.is_open() || (ticket && !ticket->is_good()))
+  while (answer.wait_for(kLookForClient) != std::future_status::ready) {
+    if (!asked.request.is_open())
       return Error{ErrorCode::cancelled, "nobody waits for the answer any more"};
+    if (ticket && !ticket->is_good()) return key_is_over();
+  }
   return answer.get();
 }
 
@@ -98,7 +100,8 @@ Result<InferAnswer> answer_of(const Asked& asked, const std::string& model,
                               const kserve::InferCall& call, HttpGate::Ticket& ticket) {
   if (call.text) {
     const auto text = generate(asked, model, *call.text, ticket);
-    if (!text && text.error().code == ErrorCode::cancelled) return text.error();
+    if (!text && (text.error().code == ErrorCode::cancelled || !ticket.is_good()))
+      return text.error();
     ticket.set_used(text ? std::uint64_t{text->tokens} + text->prompt_tokens : 0);
     if (!text) return text.error();
     return kserve::text_answer(*text);

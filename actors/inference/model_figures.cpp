@@ -46,6 +46,10 @@ void ModelFigures::open_texts(telemetry::Registry& registry, const telemetry::La
                                  "Tokens of prompts looked for in the cache", labels);
   known_ = &registry.counter("gpunode_prefix_cache_known_tokens_total",
                              "Those of them that were there", labels);
+  drafted_ =
+      &registry.counter("gpunode_draft_tokens_total", "Tokens that the draft proposed", labels);
+  accepted_ = &registry.counter("gpunode_draft_accepted_tokens_total",
+                                "Those of them that were what the model chose", labels);
   under_way_ =
       &registry.gauge("gpunode_texts_under_way", "Texts that are continued together", labels);
   waiting_ = &registry.gauge("gpunode_texts_waiting", "Texts that are not begun yet", labels);
@@ -124,6 +128,9 @@ void ModelFigures::show_as_vllm(telemetry::Registry& registry, const std::string
   counter("vllm:generation_tokens_total", "Tokens generated", tokens_);
   counter("vllm:prefix_cache_queries_total", "Tokens looked for in the cache", looked_up_);
   counter("vllm:prefix_cache_hits_total", "Tokens that were there", known_);
+  counter("vllm:spec_decode_num_draft_tokens_total", "Tokens that a draft proposed", drafted_);
+  counter("vllm:spec_decode_num_accepted_tokens_total", "Tokens of those that were right",
+          accepted_);
   registry.also("vllm:time_to_first_token_seconds", "Until the first token", labels, *first_token_);
   registry.also("vllm:inter_token_latency_seconds", "Between two tokens", labels, *next_token_);
   registry.also("vllm:time_per_output_token_seconds", "Between two tokens", labels, *next_token_);

@@ -32,6 +32,11 @@ class ModelFigures {
     looked_up_->add(tokens);
     known_->add(known);
   }
+  // Of so many tokens that the draft (text_draft.hpp) proposed, so many were what the model chose.
+  void drafted(std::size_t guessed, std::size_t right) {
+    drafted_->add(guessed);
+    accepted_->add(right);
+  }
   void load(std::size_t under_way, std::size_t waiting, double cache_used);
   void ended(const Result<GenerateAnswer>& answer);
   void ended(const Result<InferAnswer>& answer);
@@ -52,7 +57,8 @@ class ModelFigures {
   telemetry::Histogram *answered_ = nullptr, *waited_ = nullptr, *first_token_ = nullptr,
                        *next_token_ = nullptr;
   telemetry::Counter *tokens_ = nullptr, *prompt_tokens_ = nullptr, *rows_ = nullptr,
-                     *passes_ = nullptr, *looked_up_ = nullptr, *known_ = nullptr;
+                     *passes_ = nullptr, *looked_up_ = nullptr, *known_ = nullptr,
+                     *drafted_ = nullptr, *accepted_ = nullptr;
   telemetry::Gauge *under_way_ = nullptr, *waiting_ = nullptr, *cache_used_ = nullptr;
   std::array<telemetry::Counter*, kFinishes.size()> finished_{};
   std::array<telemetry::Counter*, kFailures.size()> failed_{};

@@ -1,8 +1,13 @@
 #include "actors/inference/openai.hpp"
 
+#include <algorithm>
+#include <span>
+
 #include <nlohmann/json.hpp>
 
 #include "actors/inference/detail/openai_logprobs.hpp"
+#include "actors/inference/http_status.hpp"
+#include "actors/inference/model_name.hpp"
 
 namespace gpunode::inference::openai {
 namespace {
@@ -24,6 +29,22 @@ Json head_of(const AnswerHead& head, bool is_piece) {
                            : head.is_chat           ? "chat.completion"
                                                     : "text_completion";
   return {{"id", head.id}, {"object", kind}, {"created", head.created}, {"model", head.model}};
+}
+
+// Which model the texts are of, "NAME@VERSION/DIGEST", the digest by its first 12 digits; several, where
+// nodes of different versions wrote them.
+Json fingerprint_of(const AnswerHead& head, std::span<const GenerateAnswer> texts) {
+  std::vector<std::string> models;
+  for (const GenerateAnswer& text : texts) {
+    if (text.model_digest.empty()) continue;
+    std::string one = versioned(std::string(name_in(head.model)), text.version) + "/" +
+                      text.model_digest.substr(0, 12);
+    if (std::ranges::find(models, one) == models.end()) models.push_back(std::move(one));
+  }
+  if (models.empty()) return nullptr;
+  std::string joined = models.front();
+  for (const std::string& one : std::span(models).subspan(1)) joined += ", " + one;
+  return joined;
 }
 
 Json choice_of(std::size_t choice, Json content, const char* finish) {
@@ -64,35 +85,32 @@ std::string event(const Json& json) {
   return "data: " + dumped(json) + "\n\n";
 }
 
-struct Told {
-  ErrorCode code;
-  int status;
-  const char* type;
-};
-constexpr Told kTold[] = {{ErrorCode::invalid_argument, 400, "invalid_request_error"},
-                          {ErrorCode::unauthenticated, 401, "invalid_request_error"},
-                          {ErrorCode::permission_denied, 403, "permission_error"},
-                          {ErrorCode::not_found, 404, "not_found_error"},
-                          {ErrorCode::resource_exhausted, 429, "rate_limit_error"},
-                          {ErrorCode::unsupported, 400, "invalid_request_error"},
-                          {ErrorCode::unavailable, 503, "service_unavailable_error"},
-                          {ErrorCode::peer_lost, 503, "service_unavailable_error"},
-                          {ErrorCode::cancelled, 503, "service_unavailable_error"},
-                          {ErrorCode::device_lost, 503, "service_unavailable_error"},
-                          {ErrorCode::out_of_memory, 503, "service_unavailable_error"},
-                          {ErrorCode::timeout, 504, "timeout_error"}};
-
-Told told(ErrorCode code) {
-  for (const Told& one : kTold)
-    if (one.code == code) return one;
-  return {code, 500, "server_error"};
+// By the status that it has.
+const char* type_of(ErrorCode code) {
+  switch (http_status_of(code)) {
+    case 400:
+    case 401:
+      return "invalid_request_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "service_unavailable_error";
+    case 504:
+      return "timeout_error";
+    default:
+      return "server_error";
+  }
 }
 
 // `param`: the field that it is about; empty: none.
 Json error_json_of(const Error& error, const std::string& param = "") {
   return {{"error",
            {{"message", error.detail},
-            {"type", told(error.code).type},
+            {"type", type_of(error.code)},
             {"param", param.empty() ? Json() : Json(param)},
             {"code", error.code == ErrorCode::unauthenticated ? "invalid_api_key"
                                                               : to_string(error.code)}}}};
@@ -110,14 +128,18 @@ std::string completion(const AnswerHead& head, const CompletionRequest& request,
     choices.back()["logprobs"] = logprobs_of(texts[choice].reports, head.is_chat);
   }
   answer["choices"] = std::move(choices);
+  answer["system_fingerprint"] = fingerprint_of(head, texts);
   answer["usage"] = usage_of(request, texts);
   return dumped(answer);
 }
 
 namespace {
 
-std::string piece_event(const AnswerHead& head, Json choice) {
+// `texts`: of which is known by now what wrote them.
+std::string piece_event(const AnswerHead& head, Json choice,
+                        std::span<const GenerateAnswer> texts = {}) {
   Json answer = head_of(head, true);
+  if (!texts.empty()) answer["system_fingerprint"] = fingerprint_of(head, texts);
   answer["choices"] = Json::array({std::move(choice)});
   return event(answer);
 }
@@ -136,13 +158,14 @@ std::string text_event(const AnswerHead& head, std::size_t choice, const TextPie
 }
 
 std::string finish_event(const AnswerHead& head, std::size_t choice, const GenerateAnswer& text) {
-  return piece_event(head, choice_of(choice, content_of(head, ""), finish_of(text)));
+  return piece_event(head, choice_of(choice, content_of(head, ""), finish_of(text)), {&text, 1});
 }
 
 std::string usage_event(const AnswerHead& head, const CompletionRequest& request,
                         const std::vector<GenerateAnswer>& texts) {
   Json answer = head_of(head, true);
   answer["choices"] = Json::array();
+  answer["system_fingerprint"] = fingerprint_of(head, texts);
   answer["usage"] = usage_of(request, texts);
   return event(answer);
 }
@@ -162,7 +185,7 @@ std::string models(const std::vector<std::string>& names, std::int64_t created) 
 }
 
 int status_of(const Error& error) {
-  return told(error.code).status;
+  return http_status_of(error.code);
 }
 
 std::string error_body(const Error& error, const std::string& param) {

@@ -55,8 +55,7 @@ const InferTensor* output_of(const InferAnswer& answer, const char* name, Tensor
 
 Result<EmbeddingsRequest> read_embeddings(std::string_view body, std::string* wrong_field) {
   Json document = parsed(body);
-  if (!document.is_object())
-    return Error{ErrorCode::invalid_argument, "the request's body is no JSON object"};
+  if (!document.is_object()) return no_object();
   Fields fields(std::move(document));
   EmbeddingsRequest request;
   const Json* model = fields.find("model");

@@ -10,10 +10,7 @@ namespace {
 
 constexpr std::size_t kMostGuidedChoices = 1024;
 constexpr std::size_t kMostChoices = 128, kMostMessages = 4096;
-
-Error no_object() {
-  return {ErrorCode::invalid_argument, "the request's body is no JSON object"};
-}
+constexpr std::size_t kMostBytes = 8 << 20;  // of all texts, each with a copy of what it is made by
 
 void read_sampling(Fields& fields, GenerateRequest& request) {
   fields.real("temperature", 0, 2, request.temperature);
@@ -24,6 +21,10 @@ void read_sampling(Fields& fields, GenerateRequest& request) {
   fields.real("frequency_penalty", -2, 2, request.frequency_penalty);
   fields.real("repetition_penalty", 0.01, 100, request.repetition_penalty);
   request.stop = fields.texts("stop", 16);
+  for (const std::string& one : request.stop)
+    if (!fields.failure && one.size() > kLongestStopBytes)
+      fields.refuse("stop",
+                    "has a sequence of more than " + std::to_string(kLongestStopBytes) + " bytes");
   fields.whole("priority", 0, 100, request.priority);
 }
 
@@ -71,6 +72,23 @@ GenerateRequest read_common(Fields& fields, CompletionRequest& request, std::uin
 void add_choice(CompletionRequest& request, const GenerateRequest& each, std::size_t choice) {
   request.texts.push_back(each);
   if (choice > 0) request.texts.back().seed = mix(each.seed, choice);
+}
+
+std::size_t bytes_of(const Prompt& prompt) {
+  return prompt.text.size() + prompt.tokens.size() * sizeof prompt.tokens.front();
+}
+
+// Of what every text has, whatever its prompt is.
+std::size_t bytes_of(const GenerateRequest& each) {
+  std::size_t bytes = each.chat.size() + each.form.size();
+  for (const std::string& one : each.stop) bytes += one.size();
+  return bytes;
+}
+
+void bound_bytes(Fields& fields, std::size_t choices_a_prompt, std::size_t bytes_a_choice) {
+  if (!fields.failure && bytes_a_choice > kMostBytes / choices_a_prompt)
+    fields.refuse("n", "times what the texts are made by is more than " +
+                           std::to_string(kMostBytes) + " bytes: ask for fewer at once");
 }
 
 Result<CompletionRequest> told(Fields& fields, CompletionRequest request,
@@ -177,8 +195,7 @@ std::string read_form(Fields& fields) {
   std::size_t count = form.empty() ? 0 : 1;
   if (const Json* schema = fields.find("guided_json")) {
     // Also as a text that is JSON.
-    const Json read =
-        schema->is_string() ? Json::parse(schema->get<std::string>(), nullptr, false) : *schema;
+    const Json read = schema->is_string() ? parsed(schema->get_ref<const std::string&>()) : *schema;
     if (!fields.failure && !read.is_object()) fields.refuse("guided_json", "must be a JSON Schema");
     if (!fields.failure) form = Json{{"type", "json_schema"}, {"schema", read}}.dump();
     ++count;
@@ -218,6 +235,10 @@ Result<CompletionRequest> read_completion(std::string_view body, std::uint64_t r
                   "with \"echo\": true would be of the prompt too, which is not known here");
   if (!fields.failure && prompts.size() * request.choices_a_prompt > kMostChoices)
     fields.refuse("n", "times the prompts is more than " + std::to_string(kMostChoices));
+  std::size_t bytes = prompts.size() * bytes_of(each);
+  for (const Prompt& prompt : prompts) bytes += bytes_of(prompt);
+  bound_bytes(fields, request.choices_a_prompt, bytes);
+  if (fields.failure) return told(fields, std::move(request), wrong_field);
   for (const Prompt& prompt : prompts)
     for (std::size_t choice = 0; choice < request.choices_a_prompt; ++choice) {
       each.prompt = prompt.text;
@@ -251,7 +272,10 @@ Result<CompletionRequest> read_chat(std::string_view body, std::uint64_t random,
   fields.only("store", false);
   fields.find("metadata");
   fields.refuse_unknown();
+  if (fields.failure) return told(fields, std::move(request), wrong_field);
   each.chat = chat.dump(-1, ' ', false, Json::error_handler_t::replace);
+  bound_bytes(fields, request.choices_a_prompt, bytes_of(each));
+  if (fields.failure) return told(fields, std::move(request), wrong_field);
   for (std::size_t choice = 0; choice < request.choices_a_prompt; ++choice)
     add_choice(request, each, choice);
   return told(fields, std::move(request), wrong_field);

@@ -8,13 +8,18 @@
 
 #include "actors/inference/openai.hpp"
 #include "actors/inference/openai_embeddings.hpp"
+#include "runtime/base/rng.hpp"
 #include "runtime/base/utf8.hpp"
 
 namespace gpunode::inference {
 
 std::uint64_t random_seed() {
-  thread_local std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
+  // The device itself takes microseconds a number.
+  thread_local Rng numbers = [] {
+    std::random_device device;
+    return Rng(std::uint64_t{device()} << 32 | device());
+  }();
+  return numbers.next();
 }
 
 http::Answer refusal(const Error& error, const std::string& field,
@@ -123,7 +128,12 @@ struct Work {
   std::shared_ptr<HttpGate::Ticket> ticket;
   std::function<bool()> is_open;  // of its client
 
-  bool is_wanted() const { return is_open() && ticket->is_good(); }
+  // What ends it before its time: what its client is told, if that is still there.
+  std::optional<http::Answer> over() const {
+    if (!is_open()) return http::Answer{.status = 499};  // nobody reads it
+    if (!ticket->is_good()) return refusal(key_is_over());
+    return {};
+  }
   ~Work() { choices->give_up(); }
 };
 
@@ -139,7 +149,7 @@ http::Answer answer_whole(Work& work, const AnswerHead& head, const CompletionRe
   std::vector<GenerateAnswer> texts(request.texts.size());
   for (std::size_t left = texts.size(); left > 0;) {
     auto event = work.choices->next();
-    if (!work.is_wanted()) return {.status = 499};  // nobody reads it
+    if (auto over = work.over()) return *std::move(over);
     if (!event || !event->end) continue;
     if (!*event->end) {
       work.ticket->set_used(0);
@@ -169,7 +179,7 @@ std::string whole_characters(std::string& held, std::string_view piece) {
   return whole;
 }
 
-// Writes events until all choices have ended, one failed, or the client is gone.
+// Writes events until all choices have ended, one failed, the key is over, or the client is gone.
 void write_stream(http::Writer& to, Work& work, const AnswerHead& head,
                   const CompletionRequest& request) {
   std::vector<GenerateAnswer> texts(request.texts.size());
@@ -182,7 +192,11 @@ void write_stream(http::Writer& to, Work& work, const AnswerHead& head,
     if (request.is_chat && !to.write(openai::start_event(head, choice))) return;
   for (std::size_t left = texts.size(); left > 0;) {
     auto event = work.choices->next();
-    if (!work.is_wanted()) return;
+    if (!work.is_open()) return;
+    if (!work.ticket->is_good()) {
+      (void)to.write(openai::error_event(key_is_over()));
+      return;
+    }
     if (!event) continue;
     if (!event->end) {
       const std::string whole = whole_characters(held[event->choice], event->piece);
@@ -211,7 +225,7 @@ http::Answer answer_in_pieces(std::shared_ptr<Work> work, AnswerHead head,
   std::optional<Choices::Event> first;
   while (!first) {
     first = work->choices->next();
-    if (!first && !work->is_wanted()) return {.status = 499};
+    if (auto over = work->over()) return *std::move(over);
   }
   if (first->end && !*first->end) {
     work->ticket->set_used(0);
@@ -290,6 +304,7 @@ http::Answer embed_texts(const Asked& asked) {
   if (!ticket) return refusal(ticket.error(), "", retry_after);
   const auto told = ask_tensors(asked, request->model, request->texts, **ticket);
   if (!told && told.error().code == ErrorCode::cancelled) return {.status = 499};
+  if (!told && told.error().code == ErrorCode::unauthenticated) return refusal(told.error());
   (*ticket)->set_used(0);
   if (!told)
     return refusal(told.error(), told.error().code == ErrorCode::not_found ? "model" : "input");
@@ -306,7 +321,7 @@ http::Answer list_models(const Asked& asked) {
 }
 
 http::Answer tell_model(const Asked& asked) {
-  const std::string name = asked.request.path.substr(asked.request.path.rfind('/') + 1);
+  const std::string name = asked.request.path.substr(std::string_view("/v1/models/").size());
   const auto names = asked.front.options.models();
   if (std::ranges::find(names, name) != names.end() && asked.caller.sees(name))
     return {.content_type = kJsonType, .body = openai::model(name, 0)};

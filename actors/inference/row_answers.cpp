@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "actors/inference/tensors.hpp"
 #include "actors/inference/vector_answers.hpp"
-#include "kernels/model/model_code.hpp"
 
 namespace gpunode::inference {
 namespace {
@@ -20,7 +18,8 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + text + "]";
 }
 
-// The rows' numbers.
+}  // namespace
+
 Result<std::vector<float>> features_in(const InferRequest& request, std::size_t count) {
   const auto bad = [](const std::string& why) { return Error{ErrorCode::invalid_argument, why}; };
   if (request.inputs.size() != 1 || request.inputs.front().name != kFeatures)
@@ -41,8 +40,6 @@ Result<std::vector<float>> features_in(const InferRequest& request, std::size_t 
   return rows;
 }
 
-}  // namespace
-
 InferDescription describe_tensors(const ServedModel& model) {
   if (model.encoder()) return describe_vectors(model);
   const ModelFacts& facts = model.facts();
@@ -61,54 +58,42 @@ InferDescription describe_tensors(const ServedModel& model) {
           facts.step};
 }
 
-Result<void> ServedModel::score_row(std::span<const float> features, std::span<float> scores) {
-  std::vector<std::uint8_t> sample(is_.model().sample_bytes());  // its label is 0
-  std::memcpy(sample.data(), features.data(), features.size_bytes());
-  auto done = use_.run([&] {
-    use_.got_on();
-    return model::guarded("the model", [&] { return program_->scores(0, {0, sample}, scores); });
-  });
-  if (!done) return done;
-  if (std::ranges::all_of(scores, [](float score) { return std::isfinite(score); })) {
-    computed_();
-    return {};
-  }
-  return {
-      ErrorCode::internal,
-      "the model's scores are no finite numbers: its training has gone wrong, or the row is far "
-      "outside what it was trained on"};
+Result<std::size_t> best_class(std::span<const float> scores) {
+  if (!std::ranges::all_of(scores, [](float score) { return std::isfinite(score); }))
+    return Error{
+        ErrorCode::internal,
+        "the model's scores are no finite numbers: its training has gone wrong, or the row "
+        "is far outside what it was trained on"};
+  return static_cast<std::size_t>(std::ranges::max_element(scores) - scores.begin());
 }
 
-Result<InferAnswer> answer_rows(ServedModel& model, const InferRequest& request, const Clock& clock,
-                                Time deadline) {
-  if (model.encoder()) return answer_texts(model, request, clock, deadline);
-  const std::size_t features = model.row_features(), classes = model.row_classes();
-  if (features == 0)
-    return Error{ErrorCode::unsupported,
-                 "the model continues texts: give it the input 'text_input', or ask "
-                 "/v1/completions"};
-  const auto rows = features_in(request, features);
-  if (!rows) return rows.error();
-  const Time begin = clock.now();
-  const std::size_t count = rows->size() / features;
+Result<InferAnswer> told_rows(std::span<const float> scores, const ServedModel& model,
+                              Duration took) {
+  const std::size_t classes = model.row_classes(), count = scores.size() / classes;
   std::vector<std::int64_t> best(count);
-  std::vector<float> scores(count * classes);
   for (std::size_t row = 0; row < count; ++row) {
-    if (clock.now() >= deadline)
-      return Error{ErrorCode::timeout, "the deadline passed after " + std::to_string(row) + " of " +
-                                           std::to_string(count) + " rows: send fewer at once"};
-    const std::span own = std::span(scores).subspan(row * classes, classes);
-    if (auto done = model.score_row(std::span(*rows).subspan(row * features, features), own); !done)
-      return done.error().within("row " + std::to_string(row));
-    best[row] = std::ranges::max_element(own) - own.begin();
+    const auto own = scores.subspan(row * classes, classes);
+    const auto told = best_class(own);
+    if (!told) return told.error().within("row " + std::to_string(row));
+    best[row] = static_cast<std::int64_t>(*told);
   }
   const auto all = static_cast<std::int64_t>(count);
   return InferAnswer{
       {tensor_of(kClass, TensorKind::int64, {all}, best),
-       tensor_of(kScores, TensorKind::fp32, {all, static_cast<std::int64_t>(classes)}, scores)},
+       tensor_of(kScores, TensorKind::fp32, {all, static_cast<std::int64_t>(classes)},
+                 std::vector<float>(scores.begin(), scores.end()))},
       model.facts().digest,
       model.facts().step,
-      std::chrono::duration<double>(clock.now() - begin).count()};
+      std::chrono::duration<double>(took).count(),
+      model.facts().version};
+}
+
+Result<InferAnswer> answer_tensors(ServedModel& model, const InferRequest& request,
+                                   const Clock& clock, Time deadline) {
+  if (model.encoder()) return answer_texts(model, request, clock, deadline);
+  return Error{ErrorCode::unsupported,
+               "the model continues texts: give it the input 'text_input', or ask "
+               "/v1/completions"};
 }
 
 }  // namespace gpunode::inference

@@ -1,12 +1,13 @@
 #include "actors/inference/served_model.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
+#include <atomic>
+#include <thread>
 
+#include "actors/inference/detail/device_weights.hpp"
 #include "kernels/model/model_code.hpp"
 #include "kernels/ops/lane.hpp"
-#include "runtime/dataset/table_dataset.hpp"
+#include "runtime/base/log.hpp"
 
 namespace gpunode::inference {
 namespace {
@@ -20,22 +21,11 @@ std::size_t features_of(const model::Model& model) {
   return reads_rows ? fields[0].count : 0;
 }
 
-constexpr std::uint64_t kUnlimited = std::uint64_t{1} << 62;
-
-// Host memory for weights: the device's own where that is the CPU.
-Result<tensor::Buffer> host_room(const compute::NodeDevice& device, std::size_t bytes) {
-  ops::Backend& backend = device.backend();
-  const bool is_the_devices = backend.capabilities().host_accessible;
-  tensor::BufferPool pool(is_the_devices ? backend.memory() : tensor::host_memory(),
-                          is_the_devices ? backend.capabilities().memory_bytes : kUnlimited);
-  auto room = pool.take(bytes);
-  if (!room) return room.error().within("weights of the model");
-  tensor::expect_filled(*room);
-  return room;
-}
-
-MutableByteView bytes_in(tensor::Buffer& buffer, std::size_t bytes) {
-  return {buffer.as<std::byte>(), bytes};
+// As it lies in the model's folder; empty: it is over bytes.
+std::string_view tokenizer_text(const checkpoint::WeightImage& image) {
+  for (const checkpoint::TextFile& text : *image.texts)
+    if (text.name == "tokenizer.json") return text.bytes;
+  return {};
 }
 
 }  // namespace
@@ -51,13 +41,51 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(const Options& options) {
     };
     auto image = options.take
                      ? options.take(room)
-                     : checkpoint::load_weight_image(*options.files, options.path,
-                                                     {.format = options.weights, .room = room});
+                     : checkpoint::load_weight_image(
+                           *options.files, options.path,
+                           {.format = options.weights, .room = room, .part = options.part});
     if (!image) return image.error();
     auto is = describe(*std::move(image));
     if (!is) return is.error();
-    return set_up(options, *std::move(is), std::move(weights));
+    MakeDraft draft;
+    if (!options.draft.empty()) draft = [&] { return load(options_of_draft(options)); };
+    return set_up(options, *std::move(is), std::move(weights), draft);
   });
+}
+
+ServedModel::Options ServedModel::options_of_draft(const Options& options) {
+  Options of{options};
+  of.user += "'s draft";
+  of.path = std::exchange(of.draft, {});
+  of.weights.reset();
+  of.take = {};
+  of.part.reset();
+  of.is_draft = true;
+  return of;
+}
+
+Result<void> ServedModel::take_draft(const MakeDraft& make) {
+  if (!make) return {};
+  const auto refused = [](std::string text) {
+    return Error{ErrorCode::invalid_argument, std::move(text)};
+  };
+  if (!continues_texts())
+    return refused("a draft guesses how texts go on: the model continues none");
+  auto draft = make();
+  if (!draft) return draft.error().within("the draft");
+  const Description& its = (*draft)->is_;
+  if (!(*draft)->continues_texts())
+    return refused("the draft, " + its.facts.description + ", continues no texts");
+  if (its.model().vocabulary() != is_.model().vocabulary() ||
+      tokenizer_text(*its.image) != tokenizer_text(*is_.image))
+    return refused("the draft has other tokens than the model (" +
+                   std::to_string(its.model().vocabulary()) + " and " +
+                   std::to_string(is_.model().vocabulary()) +
+                   "): a draft is a smaller model with the very same tokenizer.json, or both are "
+                   "over bytes");
+  is_.facts.draft = its.facts.digest;
+  draft_ = *std::move(draft);
+  return {};
 }
 
 Result<ServedModel::Description> ServedModel::describe(checkpoint::WeightImage image) {
@@ -92,27 +120,42 @@ Result<ServedModel::Description> ServedModel::describe(checkpoint::WeightImage i
 }
 
 Result<std::unique_ptr<ServedModel>> ServedModel::set_up(const Options& options, Description is,
-                                                         tensor::Buffer image) {
+                                                         tensor::Buffer image,
+                                                         const MakeDraft& draft) {
   std::unique_ptr<ServedModel> served(new ServedModel(options));
   served->is_ = std::move(is);
+  served->is_.facts.draft.clear();
   const model::Model& model = served->is_.model();
   auto placed = served->use_.run([&] { return served->place(std::move(image), options.workers); });
   if (!placed) return placed.error();
+  if (options.is_draft) return served;
   served->features_ = features_of(model);
   const bool tells_rows = served->features_ > 0 || model.representation() > 0;
   if (options.figures)
     served->figures_ =
         options.figures(tells_rows ? ModelFigures::Kind::rows : ModelFigures::Kind::texts);
-  if (auto opened = served->open_texts(); !opened) return opened.error();
+  if (auto opened = served->open_texts(options, draft); !opened) return opened.error();
   // Ready means that a probe was answered.
-  if (auto done = served->probe(); !done) return done.error().within("probe of the loaded model");
+  constexpr auto kLookForParts = std::chrono::milliseconds(50);
+  auto done = served->probe();
+  const auto waits_for_parts = [&] {
+    return !done && served->chain_ && done.error().code == ErrorCode::unavailable;
+  };
+  for (Duration waited{}; waits_for_parts() && waited < options.parts_within;
+       waited += kLookForParts) {
+    std::this_thread::sleep_for(kLookForParts);
+    done = served->probe();
+  }
+  if (!done && !waits_for_parts()) return done.error().within("probe of the loaded model");
   return served;
 }
 
 Result<std::unique_ptr<ServedModel>> ServedModel::move(ServedModel& from, const Options& options) {
   Error of_files{ErrorCode::corrupted, "its files hold other weights now"};
   {
-    auto loaded = load(options);
+    Options with_all = options;
+    with_all.draft_may_lack = false;
+    auto loaded = load(with_all);
     if (loaded && (*loaded)->facts().digest == from.facts().digest) {
       (*loaded)->set_version(from.facts().version);
       return loaded;
@@ -120,12 +163,16 @@ Result<std::unique_ptr<ServedModel>> ServedModel::move(ServedModel& from, const 
     if (!loaded) of_files = loaded.error();
   }
   // That device would not have them from elsewhere either.
-  if (of_files.code == ErrorCode::out_of_memory || of_files.code == ErrorCode::device_lost)
+  const bool needs_less = options.draft_may_lack && !options.draft.empty();
+  if ((of_files.code == ErrorCode::out_of_memory && !needs_less) ||
+      of_files.code == ErrorCode::device_lost)
     return of_files;
   return model::guarded("the model", [&]() -> Result<std::unique_ptr<ServedModel>> {
     auto weights = from.use_.run([&] { return from.read_back(); });
     if (!weights) return weights.error().within(of_files.message());
-    return set_up(options, from.is_, *std::move(weights));
+    MakeDraft draft;
+    if (from.draft_) draft = [&] { return move(*from.draft_, options_of_draft(options)); };
+    return set_up(options, from.is_, *std::move(weights), draft);
   });
 }
 
@@ -138,7 +185,10 @@ Result<void> ServedModel::download(std::uint64_t first, MutableByteView to) {
 }
 
 Result<tensor::Buffer> ServedModel::read_back() {
-  auto weights = tensor::BufferPool(tensor::host_memory(), kUnlimited).take(is_.layout().bytes);
+  if (is_.image->part)
+    return Error{ErrorCode::unsupported, "of a part of a model nothing is read back"};
+  auto weights =
+      tensor::BufferPool(tensor::host_memory(), kUnlimitedBytes).take(is_.layout().bytes);
   if (!weights) return weights;
   const MutableByteView bytes = bytes_in(*weights, is_.layout().bytes);
   if (auto read = download(0, bytes); !read) return read.error();
@@ -172,17 +222,10 @@ Result<void> ServedModel::place(tensor::Buffer image, int workers) {
   auto program = model::make_program(is_.model(), backend, workers);
   if (!program) return program.error();
   program_ = std::move(*program);
-  if (backend.capabilities().host_accessible) {
-    weights_ = std::make_shared<const tensor::Buffer>(std::move(image));
-  } else {
-    tensor::BufferPool pool(backend.memory(), backend.capabilities().memory_bytes);
-    auto lane = ops::Lane::open(backend, pool);
-    if (!lane) return lane.error();
-    auto placed = ops::place(
-        *lane, pool, std::span(image.as<const float>(), is_.layout().bytes / sizeof(float)));
-    if (!placed) return placed.error().within("weights of the model");
-    weights_ = std::make_shared<const tensor::Buffer>(*std::move(placed));
-  }
+  auto placed = on_device(use_.device(), std::move(image), is_.layout().bytes);
+  if (!placed) return placed.error();
+  weights_ = *std::move(placed);
+  if (is_.image->part) return {};  // its decoder takes them
   if (is_.layout().format == ops::WeightFormat::fp32)
     return program_->load({weights_->as<const float>(), is_.model().parameter_count()});
   return program_->load_image(is_.layout().format,
@@ -191,7 +234,7 @@ Result<void> ServedModel::place(tensor::Buffer image, int workers) {
 
 Result<void> ServedModel::probe() {
   if (features_ > 0) {
-    const auto told = use_.run([&] { return class_of(std::vector<float>(features_)); });
+    const auto told = class_of(std::vector<float>(features_));
     return told ? Result<void>() : told.error();
   }
   if (encoder_) {
@@ -215,6 +258,17 @@ Result<void> ServedModel::probe() {
   return {};
 }
 
+// With its draft, or, where that may lack and cannot be had, without.
+Result<void> ServedModel::open_texts(const Options& options, const MakeDraft& draft) {
+  auto opened = take_draft(draft);
+  if (opened) opened = open_texts();
+  if (opened || !draft || !options.draft_may_lack) return opened;
+  log::warning("serving", options.user + " goes on without its draft: " + opened.error().message());
+  draft_.reset();
+  is_.facts.draft.clear();
+  return open_texts();
+}
+
 Result<void> ServedModel::open_texts() {
   if (features_ > 0) return {};
   if (is_.model().representation() > 0) {
@@ -225,15 +279,68 @@ Result<void> ServedModel::open_texts() {
     encoder_ = *std::move(encoder);
     return {};
   }
-  auto texts = TextEngine::open(*program_, {.model = &is_.model(),
-                                            .tokenizer = is_.tokenizer,
-                                            .ends = is_.image->text.ends,
-                                            .chat = is_.chat,
-                                            .clock = clock_,
-                                            .figures = figures_});
+  TextEngine::Options options{.model = &is_.model(),
+                              .tokenizer = is_.tokenizer,
+                              .ends = is_.image->text.ends,
+                              .chat = is_.chat,
+                              .clock = clock_,
+                              .figures = figures_,
+                              .independent_rows = independent_rows_};
+  if (draft_) {
+    options.draft = &draft_->is_.model();
+    options.draft_program = draft_->program_.get();
+  }
+  if (is_.image->part) {
+    options.decoder = [this](const model::DecoderOptions& wanted) {
+      return decoder_in_parts(wanted);
+    };
+    options.pass_until = [this](Time until) {
+      if (chain_) chain_->set_until(until);
+    };
+  }
+  auto texts = TextEngine::open(*program_, std::move(options));
   if (!texts) return texts.error();
   texts_ = *std::move(texts);
   return {};
+}
+
+Result<std::unique_ptr<model::Decoder>> ServedModel::decoder_in_parts(
+    const model::DecoderOptions& wanted) {
+  // What goes to another node, and comes from there, is one call.
+  constexpr std::size_t kMostNumbers = (15u << 20) / sizeof(float);
+  const model::ModelPart& first = *is_.image->part;
+  const storage::Sha256 digest = is_.content().digest();
+  auto parts = is_.model().parts(is_.layout().format, part_count_);
+  if (!parts) return parts.error();
+  model::DecoderOptions options = wanted;
+  for (const model::ModelPart& part : *parts) {
+    options.page_bytes = std::max(options.page_bytes, part.page_bytes);
+    if (!part.is_last()) options.rows = std::min(options.rows, kMostNumbers / part.gives);
+  }
+  options.texts = std::min({options.texts, options.rows, kMostNumbers / is_.model().vocabulary()});
+  if (options.texts == 0)
+    return Error{ErrorCode::unsupported,
+                 is_.facts.description + " is too wide to be divided among nodes"};
+  auto part = program_->part(first, {weights_->as<const std::byte>(), is_.layout().bytes}, options);
+  if (!part) return part.error();
+  if (first.is_last()) return model::decoder_of(*std::move(part), nullptr);
+  PartAccess access = access_;
+  // A device may wait for other nodes.
+  access.ask = [this](const NodeId& node, SharedBytes request, Duration timeout) {
+    return use_.apart([&] { return access_.ask(node, std::move(request), timeout); });
+  };
+  static std::atomic<std::uint64_t> heads{0};
+  auto chain =
+      std::make_unique<PartChain>(PartChain::Options{.model = name_,
+                                                     .digest = digest,
+                                                     .parts = *std::move(parts),
+                                                     .vocabulary = is_.model().vocabulary(),
+                                                     .extents = (*part)->extents(),
+                                                     .head = ++heads,
+                                                     .access = std::move(access),
+                                                     .clock = clock_});
+  chain_ = chain.get();
+  return model::decoder_of(*std::move(part), std::move(chain));
 }
 
 void ServedModel::begin(TextOrder order) {
@@ -253,9 +360,7 @@ void ServedModel::begin(TextOrder order) {
     return order.done(Error{ErrorCode::unsupported,
                             is_.facts.description + " represents texts and continues none: ask for "
                                                     "embeddings"});
-  order.done(use_.run([&] {
-    return model::guarded("the model", [&] { return tell_classes(order.request, order.deadline); });
-  }));
+  order.done(tell_classes(order.request, order.deadline));
 }
 
 Result<TextVector> ServedModel::represent(std::string_view text) {
@@ -301,55 +406,6 @@ Result<GenerateAnswer> ServedModel::generate(const GenerateRequest& request, Tim
          .done = [&](Result<GenerateAnswer> answer) { told = std::move(answer); }});
   while (!told) static_cast<void>(pass());  // those whom it concerns are told of a failure
   return *std::move(told);
-}
-
-Result<GenerateAnswer> ServedModel::tell_classes(const GenerateRequest& request, Time deadline) {
-  const Time begin = clock_->now();
-  if (begin >= deadline)
-    return Error{ErrorCode::timeout, "the deadline passed while the request waited"};
-  GenerateAnswer answer;
-  std::string_view left = request.prompt;
-  std::size_t number = 0;
-  answer.finish = "stop";
-  while (!left.empty()) {  // as many answers as rows, whatever a text's length may be
-    ++number;
-    if (clock_->now() >= deadline) {
-      answer.finish = "deadline";
-      break;
-    }
-    const std::string_view line = left.substr(0, left.find('\n'));
-    left.remove_prefix(std::min(left.size(), line.size() + 1));
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    if (number == 1 && dataset::is_header(line)) continue;
-    const auto features = dataset::features_of(line, features_);
-    if (!features) return features.error().within("row " + std::to_string(number));
-    use_.got_on();
-    const auto told = class_of(*features);
-    if (!told) return told.error().within("row " + std::to_string(number));
-    computed_();
-    answer.text += std::to_string(*told) + "\n";
-    ++answer.tokens;
-  }
-  if (answer.tokens == 0 && answer.finish == "stop")
-    return Error{ErrorCode::invalid_argument,
-                 "the model tells classes of rows, and there is none: give a line of " +
-                     std::to_string(features_) +
-                     " numbers for each, separated by commas, by --prompt or --prompt-file"};
-  answer.seconds = std::chrono::duration<double>(clock_->now() - begin).count();
-  return answer;
-}
-
-Result<std::size_t> ServedModel::class_of(std::span<const float> features) {
-  std::vector<std::uint8_t> bytes(is_.model().sample_bytes());  // the label is 0
-  std::memcpy(bytes.data(), features.data(), features.size_bytes());
-  std::vector<float> scores(is_.model().vocabulary());
-  if (auto done = program_->scores(0, {0, bytes}, scores); !done) return done.error();
-  if (!std::ranges::all_of(scores, [](float score) { return std::isfinite(score); }))
-    return Error{
-        ErrorCode::internal,
-        "the model's scores are no finite numbers: its training has gone wrong, or the row "
-        "is far outside what it was trained on"};
-  return static_cast<std::size_t>(std::ranges::max_element(scores) - scores.begin());
 }
 
 }  // namespace gpunode::inference

@@ -10,6 +10,7 @@
 #include "actors/inference/detail/serving_state.hpp"
 #include "actors/inference/detail/text_orders.hpp"
 #include "actors/inference/model_name.hpp"
+#include "actors/inference/part_name.hpp"
 #include "actors/json_answer.hpp"
 #include "actors/mailbox.hpp"
 
@@ -36,8 +37,11 @@ Error not_served(Self* self, const std::string& name) {
     for (const NodeId& holder : offer.holders)
       if (holder != cluster->self)
         others += (others.empty() ? "" : ", ") + cluster->name_of(holder);
+  std::string parts;
+  for (const auto& [served, model] : self->state.models)
+    if (names_part(served) && model_of(served) == name) parts += ", and has its part " + served;
   return {ErrorCode::not_found,
-          "this node serves no model named '" + name + "'" +
+          "this node serves no model named '" + name + "'" + parts +
               (others.empty() ? "; `gpunode models` lists what is served"
                               : "; it is served by " + others + ": say it there")};
 }
@@ -71,7 +75,9 @@ void unserve(Self* self, const Command& command) {
 // Under this name, what is meant: beside what answers under it, if that is to be replaced.
 void serve_as(Self* self, const std::string& name, Loading loading) {
   const Answer answer = loading.answer;
-  if (auto good = check_model_name(name); !good) return answer(error_json(good.error()));
+  const bool is_part = !loading.source.part.empty();
+  if (auto good = check_model_name(is_part ? model_of(name) : name); !good)
+    return answer(error_json(good.error()));
   if (self->state.leaving)
     return answer(error_json({ErrorCode::cancelled, "this node leaves the cluster"}));
   const auto here = self->state.models.find(name);
@@ -137,6 +143,25 @@ void serve_job(Self* self, const std::string& job, std::string name, Loading loa
              Command{"job.find", json{{"job", job}}.dump(), on_found});
 }
 
+// As the model, or for the node that has its first part.
+void serve_part(Self* self, const std::string& model, const std::string& text, Loading loading) {
+  const auto refused = [&](std::string why) {
+    return loading.answer(error_json({ErrorCode::unsupported, std::move(why)}));
+  };
+  const auto part = part_of_text(text);
+  if (!part) return loading.answer(error_json(part.error()));
+  if (auto good = check_model_name(model); !good) return loading.answer(error_json(good.error()));
+  if (loading.source.path.empty() || loading.source.copy)
+    return refused("a part is served from a path, where the whole model lies on this node's disk");
+  if (loading.source.idle_seconds > 0)
+    return refused("a part of a model does not sleep: leave --idle out");
+  if (loading.replace && !is_head(*part))
+    return refused("heads count on this part: `gpunode unserve " + served_name(model, *part) +
+                   "` withdraws it, or serve the new model under another name");
+  loading.source.part = text_of(*part);
+  serve_as(self, served_name(model, *part), std::move(loading));
+}
+
 void serve(Self* self, const Command& command) {
   const json arguments = arguments_of(command.arguments);
   const auto name = field<std::string>(arguments, "name", "");
@@ -146,10 +171,14 @@ void serve(Self* self, const Command& command) {
                              .weights = field<std::string>(arguments, "weights", ""),
                              .copy = field<bool>(arguments, "copy", false),
                              .pinned = field<std::uint64_t>(arguments, "version", 0),
-                             .idle_seconds = field<std::uint64_t>(arguments, "idle_seconds", 0)},
+                             .idle_seconds = field<std::uint64_t>(arguments, "idle_seconds", 0),
+                             .draft = field<std::string>(arguments, "draft", ""),
+                             .deterministic = field<bool>(arguments, "deterministic", false)},
                   .answer = command.answer,
                   .replace = field<bool>(arguments, "replace", false),
                   .looks = kLooksForNews};
+  if (const auto part = field<std::string>(arguments, "part", ""); !part.empty())
+    return serve_part(self, name, part, std::move(loading));
   if (loading.source.path.empty() && !loading.source.copy)
     return serve_job(self, field<std::string>(arguments, "job", ""), name, std::move(loading));
   serve_as(self, name, std::move(loading));
@@ -167,21 +196,32 @@ nlohmann::json facts_in(const ClusterSnapshot& cluster, const NodeId& node,
     facts["digest"] = field<std::string>(told, "digest", "");
     facts["weights"] = field<std::string>(told, "weights", "");
     facts["version"] = field<std::uint64_t>(told, "version", 0);
-    if (field<bool>(told, "asleep", false)) facts["asleep"] = true;
-    if (const auto job = field<std::string>(told, "job", ""); !job.empty()) facts["job"] = job;
+    for (const char* const known : {"asleep", "deterministic"})
+      if (field<bool>(told, known, false)) facts[known] = true;
+    for (const char* const known : {"job", "draft", "part"})
+      if (const auto text = field<std::string>(told, known, ""); !text.empty()) facts[known] = text;
   }
   return facts;
 }
 
-constexpr std::string_view kServiceOfModel = "service/model/";
+constexpr std::string_view kServiceOfModel = "service/model/", kModel = "model/";
+
+// What the entry says is served: a model, which can be called, or a part of one; empty: neither.
+std::string served_in(const DirectoryEntry& entry) {
+  if (entry.key.starts_with(kServiceOfModel)) {
+    std::string name = entry.key.substr(kServiceOfModel.size());
+    return names_version(name) ? "" : name;
+  }
+  if (!entry.key.starts_with(kModel)) return "";
+  std::string name = entry.key.substr(kModel.size());
+  return names_part(name) ? name : "";
+}
 
 void list_models(Self* self, const Command& command) {
   auto cluster = self->state.options.cluster->read();
   auto list = nlohmann::json::array();
   for (const DirectoryEntry& entry : cluster->entries)
-    if (entry.key.starts_with(kServiceOfModel)) {
-      const std::string name = entry.key.substr(kServiceOfModel.size());
-      if (names_version(name)) continue;
+    if (const std::string name = served_in(entry); !name.empty()) {
       const auto own = self->state.models.find(name);  // known here before the directory shows it
       const bool withdrawn =
           entry.owner == cluster->self &&
@@ -202,6 +242,8 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
   self->send(self->state.options.calls,
              Publish{kCopyCall, CopyShelf::answers(self->state.shelf), false});
   self->send(self->state.options.calls,
+             Publish{kPartCall, PartShelf::answers(self->state.parts), false, true});
+  self->send(self->state.options.calls,
              Publish{kPieceCall, answer_pieces(self->state.streams), false});
   take_up(self);
   self->delayed_send(self, kFollowEvery, Tick{});
@@ -213,17 +255,21 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
           return order_text(self->state.options, self->state.streams,
                             text_order_of(command, *self->state.options.clock));
         if (command.name == "model.describe")
-          return order_infer(self->state.options, describe_order_of(command));
+          return order_infer(
+              *self->state.options.cluster,
+              [self](CallRequest request) {
+                self->send(self->state.options.calls, std::move(request));
+              },
+              describe_order_of(command));
         list_models(self, command);
       },
       [self](const GenerateText& order) {
         order_text(self->state.options, self->state.streams, order);
       },
-      [self](const InferOrder& order) { order_infer(self->state.options, order); },
       [self](const Loaded& loaded) { detail::on_loaded(self, loaded); },
       [self](const MovedBytes& moved) {
         for (const auto& [name, model] : self->state.models)
-          if (model.now && model.now->actor == moved.model)
+          if (model.now && model.now->actor == moved.model && model.now->source.part.empty())
             self->state.shelf->put(moved.digest, moved.bytes, moved.model);
       },
       [self](const detail::Again& again) { serve_as(self, again.name, again.loading); },

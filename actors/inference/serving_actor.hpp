@@ -48,8 +48,7 @@ struct GenerateText {
   std::function<void(Result<GenerateAnswer>)> done = {};
 };
 
-// To the serving actor: have named tensors answered by whoever serves the model, or have it say what it
-// reads and answers.
+// Have named tensors answered by whoever serves the model, or have it say what it reads and answers.
 struct InferOrder {
   std::string model;
   InferMessage request;  // InferRequest, InferDescribe
@@ -57,6 +56,11 @@ struct InferOrder {
   // Once, on any thread; must be quick.
   std::function<void(Result<InferMessage>)> done = {};
 };
+
+// Has a live replica carry it out, by `call`, which may answer before it returns: a model of this node does
+// in less time than waking an actor takes.
+void order_infer(const ClusterState& state, const std::function<void(CallRequest)>& call,
+                 InferOrder order);
 
 // The names of the models that live nodes serve, each once.
 std::vector<std::string> served_models(const ClusterSnapshot& cluster);

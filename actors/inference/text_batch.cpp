@@ -170,39 +170,90 @@ std::vector<TextBatch::Part> TextBatch::next(Time now) {
       give(id, std::min(room, left(id)));
       room -= before - rows;
     }
+  return parts();
+}
+
+std::vector<TextBatch::Part> TextBatch::parts() const {
   std::vector<Part> parts;
   for (const Id id : active_) {
-    const Text& text = at(id);
+    const Text& text = texts_.at(id);
     if (text.share == 0) continue;
-    parts.push_back({id,
-                     {.tokens = std::span(text.tokens).subspan(text.read, text.share),
-                      .position = text.read,
-                      .pages = text.pages,
-                      .wants_scores = text.read + text.share == text.tokens.size()}});
+    parts.push_back(
+        {id,
+         {.tokens = std::span(text.tokens).subspan(text.read, text.share),
+          .position = text.read,
+          .pages = text.pages,
+          .scored = text.read + text.share == text.tokens.size() ? 1 + text.guesses : 0}});
   }
   return parts;
+}
+
+std::size_t TextBatch::guess(Id id, std::span<const model::Token> tokens) {
+  Text& text = at(id);
+  GPUNODE_CHECK(text.share == 1 && text.read + 1 == text.tokens.size(),
+                "guesses come behind a text's last token");
+  std::size_t rows = 0;
+  for (const Id other : active_) rows += at(other).share;
+  std::size_t count =
+      std::min({tokens.size(), limits_.rows - rows, limits_.context - text.tokens.size()});
+  while (text.pages.size() * limits_.page < text.tokens.size() + count) {
+    const auto page = pages_.take();
+    if (!page) count = text.pages.size() * limits_.page - text.tokens.size();
+    if (page) text.pages.push_back(*page);
+  }
+  text.tokens.insert(text.tokens.end(), tokens.begin(),
+                     tokens.begin() + static_cast<std::ptrdiff_t>(count));
+  text.guesses = count;
+  text.share += count;
+  return count;
+}
+
+// So many more of its tokens are what the text is, and were read.
+void TextBatch::read_on(Text& text, std::size_t count) {
+  text.read += count;
+  clients_.at(text.order.client).had += count;
+  for (; (text.remembered + 1) * limits_.page <= text.read; ++text.remembered)
+    text.beginning = pages_.remember(
+        text.beginning,
+        std::span(text.tokens).subspan(text.remembered * limits_.page, limits_.page),
+        text.pages[text.remembered]);
 }
 
 void TextBatch::on_read() {
   for (const Id id : active_) {
     Text& text = at(id);
-    text.read += text.share;
-    clients_.at(text.order.client).had += std::exchange(text.share, 0);
-    for (; (text.remembered + 1) * limits_.page <= text.read; ++text.remembered)
-      text.beginning = pages_.remember(
-          text.beginning,
-          std::span(text.tokens).subspan(text.remembered * limits_.page, limits_.page),
-          text.pages[text.remembered]);
+    read_on(text, std::exchange(text.share, 0) - text.guesses);
   }
 }
 
-void TextBatch::on_token(Id id, model::Token token) {
+void TextBatch::forget() {
+  const std::vector<Id> in_order = active_;
+  for (auto id = in_order.rbegin(); id != in_order.rend(); ++id) {
+    Text& text = at(*id);
+    text.tokens.resize(text.tokens.size() - std::exchange(text.guesses, 0));
+    put_back(*id);
+  }
+  pages_ = KvPages(limits_.pages, limits_.page);
+}
+
+bool TextBatch::on_token(Id id, model::Token token) {
   Text& text = at(id);
+  if (text.guesses > 0) {
+    const std::size_t place = text.tokens.size() - text.guesses;
+    if (text.tokens[place] == token) {
+      --text.guesses;
+      read_on(text, 1);
+      return true;
+    }
+    text.tokens.resize(place);
+    text.guesses = 0;
+  }
   text.tokens.push_back(token);
-  if (text.tokens.size() <= limits_.context) return;
+  if (text.tokens.size() <= limits_.context) return false;
   const std::size_t keep = std::max<std::size_t>(1, limits_.context / 2);
   text.tokens.erase(text.tokens.begin(), text.tokens.end() - static_cast<std::ptrdiff_t>(keep));
   release(text);
+  return false;
 }
 
 }  // namespace gpunode::inference

@@ -62,13 +62,23 @@ class TextBatch {
   };
   // What is to be read now; nothing: there are no texts.
   std::vector<Part> next(Time now);
-  // The parts that next() told of were read.
+  // These are read behind a part that next() told of, which is its text's last token, as guesses of what
+  // comes next: as many as fit into the pass, the text and the pages that nobody holds. How many.
+  std::size_t guess(Id id, std::span<const model::Token> tokens);
+  // What is to be read, with the guesses: what comes behind each of those is to be scored too.
+  std::vector<Part> parts() const;
+  // The parts that next() or parts() told of were read.
   void on_read();
-  // The text, all of which was read, goes on with this token.
-  void on_token(Id id, model::Token token);
+  // Nothing is left of what was read: all texts under way step back, and no beginning is known.
+  void forget();
+  // The text, all of which was read, goes on with this token. Whether it was guessed, so that what comes
+  // behind it is known; where not, the text's guesses are as if they had never been read.
+  bool on_token(Id id, model::Token token);
 
   // Whether any of it was chosen to be read.
   bool has_begun(Id id) const { return texts_.at(id).began.has_value(); }
+  // Of the text, those that are to be in the cache.
+  std::span<const model::Token> tokens(Id id) const { return texts_.at(id).tokens; }
   std::size_t under_way() const { return active_.size(); }
   std::size_t waiting() const { return waiting_.size(); }
   double cache_used() const {
@@ -84,7 +94,8 @@ class TextBatch {
     KvPages::Beginning beginning = 0;  // of the full pages that are remembered
     std::size_t remembered = 0;        // how many these are
     std::optional<Time> began;         // to be under way first
-    std::size_t share = 0;             // of the next pass
+    std::size_t share = 0;             // of the next pass, with the guesses
+    std::size_t guesses = 0;           // at the end of `tokens`, until it is told what comes
   };
   struct Client {
     std::uint64_t had = 0;  // tokens
@@ -98,6 +109,7 @@ class TextBatch {
   void put_back(Id id);
   bool get_pages(Id id, std::size_t positions);
   void release(Text& text);
+  void read_on(Text& text, std::size_t count);
   void leave(Id id);
   std::optional<Duration> wait_of(std::size_t ahead) const;
 

@@ -51,6 +51,13 @@ TextBatch::Limits limits_of(const model::Decoder& decoder) {
           .pages = decoder.pages()};
 }
 
+template <class List, class DeadlineOf>
+Time last_of(const List& list, DeadlineOf deadline_of) {
+  Time last{};
+  for (const auto& one : list) last = std::max(last, deadline_of(one));
+  return last;
+}
+
 }  // namespace
 
 TextEngine::Text::Text(TextOrder ordered, const Options& options)
@@ -63,11 +70,33 @@ TextEngine::Text::Text(TextOrder ordered, const Options& options)
 }
 
 Result<std::unique_ptr<TextEngine>> TextEngine::open(model::Program& program, Options options) {
-  auto decoder = model::make_decoder(
-      *options.model, program,
-      {.texts = options.texts, .rows = kMostRows, .cache_bytes = options.cache_bytes});
+  const model::DecoderOptions wanted{.texts = options.texts,
+                                     .rows = kMostRows,
+                                     .cache_bytes = options.cache_bytes,
+                                     .independent_rows = options.independent_rows};
+  auto decoder = options.decoder ? options.decoder(wanted)
+                                 : model::make_decoder(*options.model, program, wanted);
   if (!decoder) return decoder.error();
-  return std::unique_ptr<TextEngine>(new TextEngine(std::move(options), *std::move(decoder)));
+  std::unique_ptr<TextEngine> engine(new TextEngine(std::move(options), *std::move(decoder)));
+  if (auto done = engine->open_draft(); !done) return done.error();
+  return engine;
+}
+
+Result<void> TextEngine::open_draft() {
+  if (!options_.draft) return {};
+  if (options_.draft->vocabulary() != vocabulary())
+    return Error{ErrorCode::invalid_argument,
+                 "the draft has " + std::to_string(options_.draft->vocabulary()) +
+                     " tokens and the model " + std::to_string(vocabulary()) +
+                     ": a draft is a smaller model of the same tokenizer"};
+  if (!decoder_->steps_back())
+    return Error{ErrorCode::unsupported,
+                 options_.model->name() + " takes no draft, as its texts do not step back"};
+  auto draft = TextDraft::open(*options_.draft_program,
+                               {.model = options_.draft, .texts = options_.draft_texts});
+  if (!draft) return draft.error();
+  draft_ = *std::move(draft);
+  return {};
 }
 
 TextEngine::TextEngine(Options options, std::unique_ptr<model::Decoder> decoder)
@@ -151,6 +180,7 @@ void TextEngine::answer(TextBatch::Id id, Result<GenerateAnswer> result) {
   const TextDone done = std::move(text.order.done);
   texts_.erase(id);
   batch_.end(now, id);
+  if (draft_) draft_->forget(id);
   done(std::move(result));
 }
 
@@ -183,29 +213,59 @@ Result<void> TextEngine::read(std::span<const TextBatch::Part> parts) {
   std::size_t wanted = 0;
   for (const TextBatch::Part& part : parts) {
     texts.push_back(part.read);
-    if (part.read.wants_scores) ++wanted;
+    wanted += part.read.scored;
   }
   scores_.resize(wanted * vocabulary());
+  // For as long as one of them can make use of it.
+  if (options_.pass_until)
+    options_.pass_until(last_of(
+        parts, [&](const TextBatch::Part& part) { return texts_.at(part.id).order.deadline; }));
   return model::guarded("the model", [&] { return decoder_->read(texts, scores_); });
+}
+
+// What the pages hold may be gone; then all texts begin anew, and go on as they would have. Where no pass can
+// be made nobody waits for it: another replica may answer.
+Result<void> TextEngine::make_ready() {
+  if (texts_.empty()) return {};
+  if (options_.pass_until)
+    options_.pass_until(last_of(texts_, [](const auto& one) { return one.second.order.deadline; }));
+  const auto life = decoder_->ready();
+  if (!life) {
+    while (!texts_.empty()) answer(texts_.begin()->first, life.error());
+    return life.error();
+  }
+  if (std::exchange(life_, *life) != *life) batch_.forget();
+  return {};
+}
+
+Result<void> TextEngine::on_unread(std::span<const TextBatch::Part> parts, const Error& why) {
+  if (why.code == ErrorCode::unavailable) {
+    end_overdue(options_.clock->now());
+    const std::uint64_t before = life_;
+    if (auto ready = make_ready(); !ready || life_ != before) return ready;
+  }
+  for (const TextBatch::Part& part : parts)
+    if (texts_.contains(part.id)) answer(part.id, why);
+  return why;
 }
 
 Result<void> TextEngine::pass() {
   const Time now = options_.clock->now();
   end_overdue(now);
-  const std::vector<TextBatch::Part> parts = batch_.next(now);
+  if (auto ready = make_ready(); !ready) return ready;
+  std::vector<TextBatch::Part> parts = batch_.next(now);
   if (parts.empty()) return {};
   tell_begun(parts, now);
-  if (const auto done = read(parts); !done) {
-    for (const TextBatch::Part& part : parts) answer(part.id, done.error());
-    return done.error();
-  }
+  auto done = guess(parts);
+  if (done) done = read(parts);
+  if (!done) return on_unread(parts, done.error());
   batch_.on_read();
   const Time read_at = options_.figures ? options_.clock->now() : now;
   std::span<float> scores = scores_;
   for (const TextBatch::Part& part : parts) {  // what they read is not looked at any more
-    if (!part.read.wants_scores) continue;
-    go_on(part.id, scores.first(vocabulary()), read_at);
-    scores = scores.subspan(vocabulary());
+    const std::size_t count = part.read.scored * vocabulary();
+    if (count > 0) go_on(part.id, scores.first(count), read_at);
+    scores = scores.subspan(count);
   }
   return {};
 }
@@ -234,17 +294,54 @@ void TextEngine::tell_token(Text& text, Time now) {
   text.last_token = now;
 }
 
-// The text's next token, by these scores, which may change.
+// Behind the tokens that texts go on with, where a few are under way and none of them is at its prompt:
+// with more the model has enough to do with them.
+Result<void> TextEngine::guess(std::vector<TextBatch::Part>& parts) {
+  if (!draft_ || batch_.under_way() > draft_->most_texts()) return {};
+  // As many scores as a pass gives.
+  const std::size_t most = decoder_->most_texts() / parts.size() - 1;
+  std::vector<TextDraft::Order> orders;
+  for (const TextBatch::Part& part : parts) {
+    if (part.read.tokens.size() > 1 || part.read.scored == 0) return {};
+    const Text& text = texts_.at(part.id);
+    const auto tokens = batch_.tokens(part.id);
+    const std::size_t room = std::min<std::size_t>(
+        {most, decoder_->context() - tokens.size(),
+         text.order.request.max_tokens - text.answer.tokens - std::size_t{1}});
+    // A form leaves few tokens to choose among, and the draft does not know which.
+    if (room > 0 && !text.form) orders.push_back({part.id, tokens, &text.sampler, room});
+  }
+  const auto guesses = draft_->guess(orders);
+  if (!guesses) return guesses.error();
+  for (std::size_t at = 0; at < orders.size(); ++at)
+    if (const auto& tokens = (*guesses)[at]; !tokens.empty()) batch_.guess(orders[at].id, tokens);
+  parts = batch_.parts();
+  return {};
+}
+
+void TextEngine::judge(TextBatch::Id id, std::size_t guessed, std::size_t right) {
+  draft_->on_judged(id, guessed, right);
+  if (options_.figures) options_.figures->drafted(guessed, right);
+}
+
+// The text's next token by the first of these scores, which may change, and as long as it is what was
+// guessed, the one behind it by the next.
 void TextEngine::go_on(TextBatch::Id id, std::span<float> scores, Time now) {
   Text& text = texts_.at(id);
-  const auto token = choose(text, scores);
-  if (!token) return answer(id, token.error());
-  ++text.answer.tokens;
-  tell_token(text, now);
-  const auto goes_on = take(text, *token);
-  if (!goes_on) return answer(id, goes_on.error());
-  if (!*goes_on) return finish(id);
-  batch_.on_token(id, *token);
+  const std::size_t guessed = scores.size() / vocabulary() - 1;
+  for (std::size_t right = 0;; ++right, scores = scores.subspan(vocabulary())) {
+    const auto token = choose(text, scores.first(vocabulary()));
+    if (!token) return answer(id, token.error());
+    ++text.answer.tokens;
+    tell_token(text, now);
+    const auto goes_on = take(text, *token);
+    const bool was_guessed = batch_.on_token(id, *token);
+    if (guessed > 0 && (!was_guessed || !goes_on || !*goes_on))
+      judge(id, guessed, right + (was_guessed ? 1 : 0));
+    if (!goes_on) return answer(id, goes_on.error());
+    if (!*goes_on) return finish(id);
+    if (!was_guessed) return;
+  }
 }
 
 Result<model::Token> TextEngine::choose(Text& text, std::span<float> scores) {

@@ -15,6 +15,7 @@
 #include "actors/inference/model_figures.hpp"
 #include "actors/inference/stop_sequences.hpp"
 #include "actors/inference/text_batch.hpp"
+#include "actors/inference/text_draft.hpp"
 #include "actors/inference/text_forms.hpp"
 #include "kernels/model/decoder.hpp"
 #include "kernels/model/token_sampler.hpp"
@@ -48,22 +49,35 @@ class TextEngine {
     std::shared_ptr<ModelFigures> figures = {};  // null: nobody is told
     std::size_t texts = 16;                      // under way at once
     std::uint64_t cache_bytes = std::uint64_t{1} << 30;
+    bool independent_rows = false;  // as model::DecoderOptions have it
+    // A smaller one that guesses how texts go on (text_draft.hpp), which have the same bits with it and
+    // without; null: none. Both outlive this too.
+    const model::Model* draft = nullptr;
+    model::Program* draft_program = nullptr;
+    std::size_t draft_texts = TextDraft::kMostTexts;  // under way, beyond which it is not asked
+    // Of a model in parts: its decoder, and who is told until when the answer to a pass is waited for.
+    // Empty: the program's, which waits for nobody.
+    std::function<Result<std::unique_ptr<model::Decoder>>(const model::DecoderOptions&)> decoder =
+        {};
+    std::function<void(Time)> pass_until = {};
   };
   // `program` has its weights, outlives this, and is not loaded again meanwhile. Fails with: what
-  // making a decoder fails with.
+  // making a decoder fails with; of a draft: what TextDraft::open() fails with, invalid_argument (it has
+  // another vocabulary), unsupported (the model's texts do not step back).
   static Result<std::unique_ptr<TextEngine>> open(model::Program& program, Options options);
 
   // Each order is answered once: cancelled (no more was wanted), timeout (not begun before its
   // deadline), invalid_argument (a prompt that is no text, or not of the model's tokens), what TextForms
   // fails with, unsupported (a chat with a model that has
   // no template of them), resource_exhausted (it would not be begun
-  // in time, or too many wait), what reading fails with. Past its deadline a text is cut there, and
+  // in time, or too many wait), unavailable (a part of the model cannot be reached), what reading fails with. Past its deadline a text is cut there, and
   // says so; one that has as many reports as an answer takes (some 6 MB) ends there, as by its length. Those that are left when this goes are not answered.
   void begin(TextOrder order);
   bool is_idle() const { return texts_.empty(); }
   std::size_t under_way() const { return batch_.under_way(); }
   std::size_t waiting() const { return batch_.waiting(); }
   double cache_used() const { return batch_.cache_used(); }  // 0 to 1, by texts under way
+  const TextDraft* draft() const { return draft_.get(); }    // null: there is none
   // Reads once. Fails with: device_lost and the like; the texts that were to be read are answered by
   // that too.
   Result<void> pass();
@@ -90,13 +104,18 @@ class TextEngine {
     std::string text;  // where it is to be echoed
   };
   TextEngine(Options options, std::unique_ptr<model::Decoder> decoder);
+  Result<void> open_draft();
   Result<Prompt> prompt_of(const GenerateRequest& request) const;
   Result<Prompt> prompt_of_tokens(const GenerateRequest& request) const;
   void report(Text& text, model::Token token, std::span<const float> scores) const;
   void end_overdue(Time now);
+  Result<void> guess(std::vector<TextBatch::Part>& parts);
+  Result<void> make_ready();
   Result<void> read(std::span<const TextBatch::Part> parts);
+  Result<void> on_unread(std::span<const TextBatch::Part> parts, const Error& why);
   void tell_begun(std::span<const TextBatch::Part> parts, Time now);
   void tell_token(Text& text, Time now);
+  void judge(TextBatch::Id id, std::size_t guessed, std::size_t right);
   void go_on(TextBatch::Id id, std::span<float> scores, Time now);
   Result<model::Token> choose(Text& text, std::span<float> scores);
   Result<bool> take(Text& text, model::Token token) const;
@@ -106,6 +125,8 @@ class TextEngine {
 
   Options options_;
   std::unique_ptr<model::Decoder> decoder_;
+  std::unique_ptr<TextDraft> draft_;
+  std::uint64_t life_ = 0;  // of what the decoder's pages hold
   TextBatch batch_;
   std::map<TextBatch::Id, Text> texts_;
   std::vector<float> scores_, own_scores_;

@@ -30,7 +30,10 @@ struct DialBackDone {
   std::string reached;
 };
 
-struct TakeHeard {};   // all that has come in: who tells much costs others no more than one look
+struct TakeHeard {};  // all that has come in: who tells much costs others no more than one look
+// At once, and where more comes, all of it after so long: nodes that join by the dozen cost each of the
+// others a look at all of them together.
+constexpr Duration kTakeEvery = std::chrono::milliseconds(200);
 struct TakeNewKey {};  // this node's links, once the others have heard of it
 constexpr auto kTick = std::chrono::milliseconds(500);
 // How often a log that grows is told of, and what is known of others' is written down.
@@ -59,7 +62,9 @@ struct State {
   Time next_told, next_count, next_upkeep;
   std::optional<CredentialNews> news;
   std::map<NodeId, Heard> heard;    // by teller, not looked at yet
+  Time taken{};                     // when they last were
   std::map<NodeId, Time> shut_out;  // told of it, by whom
+  NewKey new_key = NewKey::heard;
 };
 using Self = caf::stateful_actor<State>;
 
@@ -169,9 +174,16 @@ void tell_audit_head(Self* self, const NodeId& to) {
                security::AuditWitness::told(*options.audit, *options.identity));
 }
 
+void settle_audit(Self* self) {
+  if (!self->state.options.audit) return;
+  if (auto settled = self->state.options.audit->settle(); !settled)
+    log::error("admission", "the audit log cannot be written: " + settled.error().message());
+}
+
 void look_after_audit(Self* self) {
   State& state = self->state;
   if (!state.options.audit) return;
+  settle_audit(self);
   const inference::HttpAudit::Note of_http = [&](std::string_view event, const auto& fields) {
     return note(self, event, fields);
   };
@@ -247,8 +259,11 @@ void carry_out(Self* self, security::JoinServer::Actions actions) {
 }
 
 Heard& heard_of(Self* self, const NodeId& teller) {
-  if (self->state.heard.empty()) self->send(self, TakeHeard{});
-  return self->state.heard[teller];
+  State& state = self->state;
+  if (state.heard.empty())
+    self->delayed_send(self, std::max(state.taken + kTakeEvery - now(self), Duration{}),
+                       TakeHeard{});
+  return state.heard[teller];
 }
 
 void take_heard(Self* self, const NodeId& from, const security::Credentials& credentials) {
@@ -259,6 +274,7 @@ void take_heard(Self* self, const NodeId& from, const security::Credentials& cre
     log::warning("admission", "cannot store credentials: " + merged->unstored->message());
   if (merged->forged) {
     state.forgers.caught(from, now(self));
+    state.options.offenders->offended(from, security::Offenders::kForged);
     state.options.refusals->add(from, "a record with a wrong signature");
   }
   for (const NodeId& node : merged->restored) {
@@ -275,14 +291,17 @@ void take_heard(Self* self, const NodeId& from, const security::Credentials& cre
 void on_net(Self* self, const NetMessage& net) {
   State& state = self->state;
   if (net.message->topic != transport::Topic::admission) return;
+  const auto offended = [&] {
+    state.options.offenders->offended(net.from, security::Offenders::kMalformed);
+  };
   auto message = decode_relay(net.message->body);
-  if (!message) return;
+  if (!message) return offended();
   ByteView bytes = net.message->payload.view;
   switch (message->kind) {
     case RelayKind::credentials: {
       if (!state.forgers.hears(net.from, now(self))) return;
       auto credentials = security::decode_credentials(bytes);
-      if (!credentials) return;
+      if (!credentials) return offended();
       heard_of(self, net.from).credentials.add(*credentials);
       return;
     }
@@ -290,7 +309,7 @@ void on_net(Self* self, const NetMessage& net) {
       return carry_out(
           self, state.server->on_relayed(now(self), wall(self), net.from, message->relay, bytes));
     case RelayKind::relay_answer:
-      return carry_out(self, state.server->on_relay_answer(message->relay, bytes));
+      return carry_out(self, state.server->on_relay_answer(net.from, message->relay, bytes));
     case RelayKind::audit_head:
       return on_audit_head(self, net.from, bytes);
     case RelayKind::summary:
@@ -314,7 +333,8 @@ void on_command(Self* self, const Command& command) {
     if (command.name == "token.create") return create_token(options, arguments, wall(self));
     if (command.name == "token.ls") return list_tokens(options, wall(self));
     if (command.name == "token.revoke") return revoke_token(options, arguments, wall(self));
-    if (command.name == "keys.rotate") return rotate_keys(options, wall(self), added);
+    if (command.name == "keys.rotate")
+      return rotate_keys(options, wall(self), self->state.new_key, added);
     if (command.name == "cluster.refound") return refound(options, arguments, wall(self), added);
     return revoke_node(options, arguments, wall(self), added);
   };
@@ -384,10 +404,12 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
         if (link.state == LinkState::reset) self->state.news->on_reset(link.peer);
         if (link.state == LinkState::shut_out) on_shut_out(self, link.peer);
         if (link.state != LinkState::up) return;
+        if (self->state.new_key == NewKey::in_use) self->state.new_key = NewKey::heard;
         self->state.news->on_session(link.peer);
         tell_audit_head(self, link.peer);
       },
       [self](const TakeHeard&) {
+        self->state.taken = now(self);
         for (const auto& [from, heard] : std::exchange(self->state.heard, {})) {
           if (heard.credentials != security::Credentials{})
             take_heard(self, from, heard.credentials);
@@ -397,6 +419,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
       [self](const TakeNewKey&) {
         const AdmissionOptions& options = self->state.options;
         options.link->use_keys(link_keys_of(*options.identity));
+        self->state.new_key = NewKey::in_use;
       },
       [](const PeerChanged&) {},  // comes with LinkChanged; admissions outlive their owners
       [self](const Tick&) {
@@ -411,6 +434,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
       [self](const AuditNote& entry) { write_audit(self, entry); },
       [self](const Shutdown&) {
         store_list(self);
+        settle_audit(self);
         self->quit();
       },
   };

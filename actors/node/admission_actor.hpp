@@ -15,6 +15,7 @@
 #include "actors/messages.hpp"
 #include "runtime/security/audit_witness.hpp"
 #include "runtime/security/join_server.hpp"
+#include "runtime/security/offenders.hpp"
 #include "runtime/security/refusal_counts.hpp"
 #include "runtime/transport/link.hpp"
 
@@ -36,6 +37,7 @@ struct AdmissionOptions {
   IpRanges dial_too;         // where joiners may be dialled back, beside where they come from
   const Clock* clock = nullptr;
   std::shared_ptr<inference::HttpAudit> http_audit = {};  // null: there is no front
+  std::shared_ptr<security::Offenders> offenders;
 };
 
 // A frame of a stranger at the join port; `reply` answers it, once.

@@ -159,7 +159,7 @@ Result<json> revoke_node(const AdmissionOptions& options, const json& arguments,
               {"silenced", done->silenced}};
 }
 
-Result<json> rotate_keys(const AdmissionOptions& options, WallTime now,
+Result<json> rotate_keys(const AdmissionOptions& options, WallTime now, NewKey& newest,
                          security::Credentials& added) {
   const auto cluster = options.cluster->read();
   const NodeId own = options.identity->id();
@@ -172,8 +172,14 @@ Result<json> rotate_keys(const AdmissionOptions& options, WallTime now,
                  "no other node is up: those that are away (" + std::to_string(away) +
                      ") would not know this node by its new key. Start one of them first, or put "
                      "them out (`gpunode node revoke`)"};
+  // Others know a node by its key or the one before that, so of two in a hurry they might know neither.
+  if (here > 0 && newest != NewKey::heard)
+    return Error{
+        ErrorCode::wrong_state,
+        "the key before this one is still being told to the others: try again in a moment"};
   if (auto done = options.identity->rotate(*options.files, options.state_directory); !done)
     return done.error();
+  newest = NewKey::told;
   const security::LinkKey& key = options.identity->link_key();
   added.link_keys.push_back(key);
   if (auto merged = options.admissions->merge(added); !merged) return merged.error();

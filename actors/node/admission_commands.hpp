@@ -28,10 +28,15 @@ Result<nlohmann::json> revoke_token(const AdmissionOptions& options,
 Result<nlohmann::json> revoke_node(const AdmissionOptions& options, const nlohmann::json& arguments,
                                    security::WallTime now, security::Credentials& added);
 
-// {}: this node's links take a new key; tokens that were made under the old one end. Fails with
-// wrong_state (no other node is here to pass it on to those that are away), io_error, disk_full.
+// What became of this node's newest link key: told to the others, used for new sessions, and heard by one that
+// has come up since, to whom it was told once more.
+enum class NewKey { told, in_use, heard };
+
+// {}: this node's links take a new key; tokens that were made under the old one end. `newest`: the one before;
+// then of this one. Fails with wrong_state (no other node is here to pass it on to those that are away; the one
+// before is not heard yet), io_error, disk_full.
 Result<nlohmann::json> rotate_keys(const AdmissionOptions& options, security::WallTime now,
-                                   security::Credentials& added);
+                                   NewKey& newest, security::Credentials& added);
 
 // {recovery_key, without, with_admitted, check}: a new start from the recovery key in a file, without the
 // nodes that are named, a line each. Fails as Admissions::refound and RecoveryKey::load do.

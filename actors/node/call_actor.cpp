@@ -2,6 +2,7 @@
 
 #include <caf/actor_system.hpp>
 #include <caf/event_based_actor.hpp>
+#include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
 
 #include "actors/mailbox.hpp"
@@ -11,26 +12,20 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(20);
 
+struct KeepTime {};  // to itself: calls wait
+
 struct State {
   static inline const char* name = "calls";
   std::shared_ptr<Calls> calls;
-  bool ticks = false;
 };
 using Self = caf::stateful_actor<State>;
-
-void keep_time(Self* self) {
-  self->state.ticks = self->state.calls->waiting();
-  if (self->state.ticks) self->delayed_send(self, kTick, Tick{});
-}
 
 caf::behavior behaviour(Self* self, std::shared_ptr<Calls> calls) {
   self->state.calls = std::move(calls);
   expect_known_messages(self);
   return {
-      [self](const CallRequest& request) {
-        self->state.calls->start(request);
-        if (!self->state.ticks) keep_time(self);
-      },
+      [self](const CallRequest& request) { self->state.calls->start(request); },
+      [self](const KeepTime&) { self->delayed_send(self, kTick, Tick{}); },
       [self](const Publish& publish) { (void)self->state.calls->publish(publish); },
       [self](const PeerChanged& peer) {
         if (peer.health == PeerHealth::dead || peer.health == PeerHealth::left)
@@ -41,8 +36,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<Calls> calls) {
           self->state.calls->on_peer_gone(link.peer, link.lane == transport::Lane::bulk);
       },
       [self](const Tick&) {
-        self->state.calls->on_tick();
-        keep_time(self);
+        if (self->state.calls->on_tick()) self->delayed_send(self, kTick, Tick{});
       },
       [self](const Shutdown&) {
         self->state.calls->close();
@@ -53,8 +47,12 @@ caf::behavior behaviour(Self* self, std::shared_ptr<Calls> calls) {
 
 }  // namespace
 
-caf::actor spawn_calls(caf::actor_system& system, std::shared_ptr<Calls> calls) {
-  return system.spawn(behaviour, std::move(calls));
+caf::actor spawn_calls(caf::actor_system& system, const std::shared_ptr<Calls>& calls) {
+  const caf::actor actor = system.spawn(behaviour, calls);
+  calls->on_wait([me = caf::actor_cast<caf::weak_actor_ptr>(actor)] {
+    if (auto there = me.lock()) caf::anon_send(caf::actor_cast<caf::actor>(there), KeepTime{});
+  });
+  return actor;
 }
 
 }  // namespace gpunode::node

@@ -11,6 +11,6 @@
 
 namespace gpunode::node {
 
-caf::actor spawn_calls(caf::actor_system& system, std::shared_ptr<Calls> calls);
+caf::actor spawn_calls(caf::actor_system& system, const std::shared_ptr<Calls>& calls);
 
 }  // namespace gpunode::node

@@ -108,7 +108,14 @@ std::uint64_t Calls::enter(CallRequest request) {
 }
 
 void Calls::start(CallRequest request) {
-  if (const std::uint64_t call = enter(std::move(request)); call != 0) dispatch(call);
+  const std::uint64_t call = enter(std::move(request));
+  if (call == 0) return;
+  dispatch(call);
+  {
+    std::lock_guard lock(mutex_);
+    if (!pending_.contains(call) || std::exchange(timed_, true)) return;
+  }
+  keep_time_();
 }
 
 Result<SharedBytes> Calls::ask(CallRequest request) {
@@ -149,11 +156,6 @@ Duration Calls::next_look(std::uint64_t call) const {
   if (it == pending_.end()) return kLookPlaced;
   return std::clamp<Duration>(it->second.deadline - options_.clock->now(), kShortestLook,
                               it->second.at ? kLookPlaced : kLookUnplaced);
-}
-
-bool Calls::waiting() const {
-  std::lock_guard lock(mutex_);
-  return !pending_.empty();
 }
 
 // Live nodes that offer the name and were not tried for this call, the one to be asked first.
@@ -200,8 +202,7 @@ void Calls::dispatch(std::uint64_t call) {
     Pending& pending = it->second;
     const std::vector<NodeId> left = replicas(pending);
     if (left.empty()) {
-      if (pending.last.code == ErrorCode::peer_lost ||
-          pending.last.code == ErrorCode::resource_exhausted) {
+      if (pending.last_is_final) {
         Ended ended = finish(it, pending.last);
         lock.unlock();
         return ended.tell();
@@ -234,6 +235,7 @@ void Calls::dispatch(std::uint64_t call) {
     }
     leave(again->second, false);
     again->second.last = {ErrorCode::unavailable, sent.error().detail};
+    again->second.last_is_final = false;
     again->second.tried.insert(node);
   }
 }
@@ -261,8 +263,9 @@ void Calls::on_reply(const NodeId& from, std::uint64_t call, const ReplyHeader& 
   Pending& pending = it->second;
   // What a handler says is the answer, an error too, and so is a named node's refusal.
   const bool is_full = !reply.ok && reply.error.code == ErrorCode::resource_exhausted;
-  const bool again = reply.not_run || (reply.lost && pending.request.may_repeat) ||
-                     (is_full && pending.request.elsewhere_if_full);
+  const bool is_refused = is_full || (!reply.ok && reply.error.code == ErrorCode::unavailable);
+  const bool elsewhere = is_refused && pending.request.elsewhere_if_refused;
+  const bool again = reply.not_run || (reply.lost && pending.request.may_repeat) || elsewhere;
   if (reply.ok || pending.request.to || !again) {
     Ended ended = finish(
         it, reply.ok ? Result<SharedBytes>(std::move(payload)) : Result<SharedBytes>(reply.error));
@@ -272,6 +275,7 @@ void Calls::on_reply(const NodeId& from, std::uint64_t call, const ReplyHeader& 
   leave(pending, false);
   pending.tried.insert(from);
   pending.last = reply.error;
+  pending.last_is_final = is_full || elsewhere || reply.error.code == ErrorCode::peer_lost;
   if (!pending.refused_at) pending.refused_at = options_.clock->now();
   lock.unlock();
   dispatch(call);
@@ -279,7 +283,7 @@ void Calls::on_reply(const NodeId& from, std::uint64_t call, const ReplyHeader& 
 
 void Calls::on_message(const NodeId& from, const transport::Message& message) {
   const auto header = decode_call(message.body);
-  if (!header) return;
+  if (!header) return options_.limits->sent_malformed(from);
   on_link = true;
   if (const auto* call = std::get_if<CallHeader>(&*header)) {
     if (message.topic == transport::Topic::call)
@@ -310,6 +314,7 @@ void Calls::on_peer_gone(const NodeId& peer, bool bulk_alone) {
       leave(pending, false);
       pending.tried.insert(peer);
       pending.last = gone(peer);
+      pending.last_is_final = true;
       pending.refused_at.reset();
       again.push_back(it->first);
     }
@@ -329,7 +334,10 @@ std::optional<Calls::Ended> Calls::look_after(Table::iterator it, const ClusterS
     if (last.code != ErrorCode::not_found) return finish(it, last);
     return finish(it, Error{ErrorCode::not_found, "no live node offers " + what + " any more"});
   }
-  if (now < pending.deadline) {
+  const Duration looked_for = pending.request.placed_within;
+  const bool is_placeless = !pending.at && looked_for > Duration::zero() &&
+                            now >= pending.deadline - pending.request.timeout + looked_for;
+  if (now < pending.deadline && !is_placeless) {
     if (const auto& to = pending.request.to; to && is_gone(cluster, *to))
       return finish(it, gone(*to));
     if (!pending.at && now >= pending.retry_at) again.push_back(it->first);
@@ -359,8 +367,10 @@ void Calls::tick(std::optional<std::uint64_t> only) {
   for (const std::uint64_t call : again) dispatch(call);
 }
 
-void Calls::on_tick() {
+bool Calls::on_tick() {
   tick({});
+  std::lock_guard lock(mutex_);
+  return timed_ = !pending_.empty();
 }
 
 void Calls::withdraw() {

@@ -64,13 +64,15 @@ class Calls : public std::enable_shared_from_this<Calls> {
   void start(CallRequest request);
   // The same, and waits. Not on a thread of the link: fails with wrong_state there.
   Result<SharedBytes> ask(CallRequest request);
-  // Whether calls wait that need on_tick().
-  bool waiting() const;
+  // Has somebody call on_tick() again and again from now on, until that is false. Before anything is asked;
+  // `keep_time` is told on any thread, and must be quick.
+  void on_wait(std::function<void()> keep_time) { keep_time_ = std::move(keep_time); }
 
   // What comes from the link, on its threads, and from the detector.
   void on_message(const NodeId& from, const transport::Message& message);
   void on_peer_gone(const NodeId& peer, bool bulk_alone = false);
-  void on_tick();
+  // Whether calls wait still. Else the next one that waits has on_wait()'s tell.
+  bool on_tick();
 
   // Refuses what others ask from now on; what is asked already goes on.
   void withdraw();
@@ -90,6 +92,7 @@ class Calls : public std::enable_shared_from_this<Calls> {
     Time retry_at{};                 // when nobody is working on it
     std::optional<Time> refused_at;  // first, and by nothing else since
     Error last{ErrorCode::unavailable, ""};
+    bool last_is_final = false;  // where no replica is left
   };
   using Table = std::map<std::uint64_t, Pending>;
   // What is to be told once the lock is released.
@@ -127,6 +130,8 @@ class Calls : public std::enable_shared_from_this<Calls> {
   std::map<std::optional<ErrorCode>, telemetry::Counter*> ended_;  // by outcome
   std::uint64_t next_call_ = 1;
   ReplicaChoice choice_;
+  std::function<void()> keep_time_ = [] {};
+  bool timed_ = false;  // somebody keeps the time
   bool withdrawn_ = false;
   bool closed_ = false;  // from here on only what Calls owns itself is there
 };

@@ -52,12 +52,12 @@ void Calls::run_handler(const NodeId& from, std::uint64_t call, const CallHeader
           here->answer(from, call, load, std::move(outcome.result), outcome.not_run, outcome.lost);
       },
       {Error{ErrorCode::unavailable, "what answers '" + name + "' here has ended"}, false, true});
-  CallReply reply = [once](Result<SharedBytes> result) { once({std::move(result)}); };
+  const Time until = options_.clock->now() + std::chrono::milliseconds(header.timeout_ms);
+  CallReply reply([once](Result<SharedBytes> result) { once({std::move(result)}); }, until);
   const CallHandler& handler = offer->handler;
   if (!offer->pooled) return handler(from, std::move(request), std::move(reply));
   const std::size_t bytes = request.size();
   // One that nobody waits for any more when its turn comes is not run.
-  const Time until = options_.clock->now() + std::chrono::milliseconds(header.timeout_ms);
   const auto queued = options_.threads->run(
       from, bytes,
       [handler, from, request = std::move(request), reply, once, until, clock = options_.clock] {

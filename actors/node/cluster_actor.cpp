@@ -49,6 +49,7 @@ Time now(Self* self) {
 void set_peer(Self* self, transport::PeerAddress address) {
   const auto admitted = self->state.admitted.find(address.node);
   if (admitted == self->state.admitted.end()) return;  // it was put out since
+  if (self->state.options.offenders->is_put_off(address.node)) return;
   address.curve_public_key = admitted->second.curve_key;
   self->state.link_peers.insert(address.node);
   self->state.options.link->set_peer(std::move(address));
@@ -62,6 +63,14 @@ void set_peer(Self* self, const membership::MemberRecord& record) {
                                         dialled ? record.control_endpoints : none,
                                         dialled ? record.bulk_endpoints : none,
                                         {}});
+}
+
+// By its record, if that is known; else it can open a session, and its record comes by that.
+void reach(Self* self, const NodeId& node) {
+  if (const membership::Member* member = self->state.swim->find(node))
+    set_peer(self, member->record);
+  else
+    set_peer(self, transport::PeerAddress{node, 0, {}, {}, {}});
 }
 
 void send_datagram(Self* self, const NodeId& to, transport::Topic topic, Bytes bytes) {
@@ -150,10 +159,7 @@ void on_standing(Self* self, const NodeId& node, const std::optional<Admitted>& 
   const bool new_key = !was || found->second.curve_key != is->curve_key;
   state.admitted[node] = *is;
   if (!new_key || node == state.options.self.id) return;
-  if (member)
-    set_peer(self, member->record);
-  else
-    set_peer(self, transport::PeerAddress{node, 0, {}, {}, {}});
+  reach(self, node);
 }
 
 // Where nobody is named, at all: some may have expired, or count for what another said.
@@ -261,10 +267,18 @@ void show_news(Self* self) {
 void on_net(Self* self, const NetMessage& net) {
   State& state = self->state;
   ByteView body = net.message->body;
+  const auto malformed = [&] {
+    return state.swim->malformed_messages() + state.directory->malformed_messages();
+  };
+  const std::uint64_t forged_before = state.swim->forged_messages(), before = malformed();
   if (net.message->topic == transport::Topic::membership)
     carry_out(self, state.swim->on_message(now(self), net.from, body));
   else if (net.message->topic == transport::Topic::directory)
     carry_out(self, state.directory->on_message(now(self), net.from, body));
+  if (state.swim->forged_messages() != forged_before)
+    state.options.offenders->offended(net.from, security::Offenders::kForged);
+  if (malformed() != before)
+    state.options.offenders->offended(net.from, security::Offenders::kMalformed);
   show_news(self);
   tell_caught_up(self);
   leave_if_heard(self);
@@ -276,6 +290,29 @@ void on_link(Self* self, const LinkChanged& link) {
     carry_out(self, state.swim->on_connection(now(self), link.peer, link.state));
   show_news(self);
   for (const caf::actor& subscriber : state.subscribers) self->send(subscriber, link);
+}
+
+// Their links are closed, and none is opened until their pause is over.
+void put_off_offenders(Self* self) {
+  State& state = self->state;
+  const security::Offenders::News news = state.options.offenders->take_news();
+  for (const auto& [node, pause] : news.put_off) {
+    if (!state.link_peers.contains(node)) continue;
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(pause).count();
+    const membership::Member* member = state.swim->find(node);
+    log::warning("cluster",
+                 (member ? member->record.name + " (" : "(") + node.short_text() +
+                     ") forges, floods or sends what cannot be read: its links are closed for " +
+                     std::to_string(seconds) + " s");
+    state.options.refusals->add(node,
+                                "its links, as it forges, floods or sends what cannot be read");
+    state.options.link->drop_peer(node);
+    for (const transport::Lane lane : {transport::Lane::control, transport::Lane::bulk})
+      on_link(self, {node, lane, LinkState::reset});
+  }
+  for (const NodeId& node : news.heard_again) {
+    if (state.link_peers.contains(node)) reach(self, node);
+  }
 }
 
 std::string list_of(const std::vector<std::string>& endpoints) {
@@ -305,6 +342,7 @@ void on_tick(Self* self) {
   constexpr Duration kEarly = std::chrono::milliseconds(1);  // timers may be
   if (now(self) + kEarly < state.next_tick) return;
   state.next_tick = {};
+  put_off_offenders(self);
   carry_out(self, state.swim->on_tick(now(self)));
   tick_next(self);
   if (state.leaving) return leave_if_heard(self);

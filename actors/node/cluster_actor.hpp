@@ -17,6 +17,8 @@
 #include "actors/node/advertised.hpp"
 #include "runtime/directory/directory.hpp"
 #include "runtime/membership/swim.hpp"
+#include "runtime/security/offenders.hpp"
+#include "runtime/security/refusal_counts.hpp"
 #include "runtime/security/rights.hpp"
 #include "runtime/transport/link.hpp"
 
@@ -44,6 +46,8 @@ struct ClusterActorOptions {
   std::shared_ptr<transport::Link> link;
   ClusterState* state = nullptr;
   const Clock* clock = nullptr;
+  std::shared_ptr<security::Offenders> offenders;  // told of them, and asked whom to put off
+  std::shared_ptr<security::RefusalCounts> refusals;
   // Told once: `state` shows all that one live node knows of what is offered.
   std::function<void()> on_caught_up;
   std::uint64_t seed = 0;

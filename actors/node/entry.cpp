@@ -12,6 +12,7 @@
 #include "actors/node/joining.hpp"
 #include "actors/node/local_address.hpp"
 #include "actors/node/member_list.hpp"
+#include "actors/node/peer_limits.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/base/rng.hpp"
 #include "runtime/membership/membership_codec.hpp"
@@ -24,8 +25,9 @@ namespace gpunode::node {
 
 namespace {
 
-constexpr storage::RecordFormat kBoot{{'B', 'O', 'O', 'T'}, 1};
-constexpr storage::RecordFormat kPeers{{'P', 'E', 'E', 'R'}, 1};
+constexpr storage::RecordFormat kBoot{{'B', 'O', 'O', 'T'}, 1}, kPeers{{'P', 'E', 'E', 'R'}, 1};
+// Nodes that join by the dozen cost one write of the head a second.
+constexpr security::AuditLog::Limits kAuditLimits{.head_every = std::chrono::seconds(1)};
 
 // The number of this life of the node: one more than the last, on disk before it is used.
 Result<Boot> raise_boot(const storage::StateDirectory& state) {
@@ -39,8 +41,7 @@ Result<Boot> raise_boot(const storage::StateDirectory& state) {
     std::memcpy(&boot, (*stored)->data(), sizeof boot);
     ++boot;
   }
-  auto done = record.store(std::as_bytes(std::span(&boot, 1)));
-  if (!done) return done.error();
+  if (auto done = record.store(std::as_bytes(std::span(&boot, 1))); !done) return done.error();
   return boot;
 }
 
@@ -152,7 +153,10 @@ Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& 
       [&router](const NodeId& from, const transport::MessageHead& head) {
         return router.place_of(from, head);
       },
-      [&router](const NodeId& from) { return router.may_read(from); }};
+      [&router](const NodeId& from) { return router.may_read(from); },
+      [offenders = entry.offenders](const NodeId& from, transport::Dropped why) {
+        offenders->offended(from, offence_of(why));
+      }};
   if (parts.open_link) {
     entry.link = parts.open_link(entry.identity.id(), entry.boot, std::move(events));
     bound.control = bound.bulk = {"memory://" + entry.identity.id().text()};
@@ -169,7 +173,7 @@ Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& 
   options.bulk_listen = listen.bulk;
   options.bulk_plain = config.bulk_plain;
   options.allowed = *IpRanges::parse(config.allow);
-  options.admit = [allowed = entry.allowed,
+  options.admit = [allowed = entry.allowed, offenders = entry.offenders,
                    clock = parts.clock](const transport::CurveKey& key) -> transport::KeyVerdict {
     security::Admissions* admissions = allowed->load();
     if (!admissions) return {};
@@ -177,7 +181,7 @@ Result<void> open_link(Entry& entry, const NodeConfig& config, const NodeParts& 
     const NodeId* owner = snapshot->owner_of(security::CurveKey{key});
     if (!owner) return {};
     if (snapshot->find(*owner)->revoked) return {transport::KeyVerdict::Answer::revoked, *owner};
-    if (!snapshot->is_member(*owner, clock->wall())) return {};
+    if (!snapshot->is_member(*owner, clock->wall()) || offenders->is_put_off(*owner)) return {};
     return {transport::KeyVerdict::Answer::accepted, *owner};
   };
   auto link = transport::MeshLink::open(std::move(options), std::move(events));
@@ -306,6 +310,7 @@ Result<std::unique_ptr<Entry>> enter(const NodeConfig& config, const NodeParts& 
   if (!identity) return identity.error();
   auto entry = std::make_unique<Entry>(std::move(*state), std::move(*identity));
   entry->name = config.name.empty() ? host_name() : config.name;
+  entry->offenders = std::make_shared<security::Offenders>(*parts.clock);
   entry->allowed = std::make_shared<std::atomic<security::Admissions*>>(nullptr);
   auto boot = raise_boot(entry->state);
   if (!boot) return boot.error();
@@ -327,8 +332,8 @@ Result<std::unique_ptr<Entry>> enter(const NodeConfig& config, const NodeParts& 
   auto tokens = security::TokenBook::open(*parts.files, entry->state.path());
   if (!tokens) return tokens.error();
   entry->tokens = std::make_shared<security::TokenBook>(std::move(*tokens));
-  auto audit = security::AuditLog::open_or_begin_anew(*parts.files, entry->state.path(),
-                                                      entry->identity, parts.clock->wall());
+  auto audit = security::AuditLog::open_or_begin_anew(
+      *parts.files, entry->state.path(), entry->identity, parts.clock->wall(), kAuditLimits);
   if (!audit) return audit.error();
   entry->audit = std::make_shared<security::AuditLog>(std::move(*audit));
   entry->witness = std::make_shared<security::AuditWitness>(
@@ -429,6 +434,8 @@ ClusterActorOptions Entry::cluster_options(const NodeConfig& config, ClusterStat
   options.link = link;
   options.state = &state_out;
   options.clock = &clock;
+  options.offenders = offenders;
+  options.refusals = refusals;
   options.seed = mix(boot, options.self.id.value[0] == std::byte{} ? 1 : 2);
   options.store_peers = [record = std::make_shared<storage::DurableRecord>(peers_of(state))](
                             const std::vector<membership::MemberRecord>& peers) {

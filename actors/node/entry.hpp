@@ -20,6 +20,7 @@
 #include "runtime/security/audit_witness.hpp"
 #include "runtime/security/authority.hpp"
 #include "runtime/security/join_token.hpp"
+#include "runtime/security/offenders.hpp"
 #include "runtime/security/refusal_counts.hpp"
 #include "runtime/storage/state_directory.hpp"
 #include "runtime/transport/join_socket.hpp"
@@ -48,6 +49,7 @@ struct Entry {
   std::shared_ptr<security::AuditWitness> witness;
   // Members that asked for what they may not, until the audit log has them.
   std::shared_ptr<security::RefusalCounts> refusals = std::make_shared<security::RefusalCounts>();
+  std::shared_ptr<security::Offenders> offenders;
   std::shared_ptr<inference::HttpAudit> http_audit;
   std::shared_ptr<transport::Link> link;
   std::unique_ptr<transport::JoinSocket> join_socket;

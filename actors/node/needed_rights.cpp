@@ -40,6 +40,8 @@ constexpr std::array kNeeded{
     NeededRights{Asked::call, "generate.piece", kServe, Load::service},
     // By who is to serve a model too: its weights.
     NeededRights{Asked::call, "model.copy", kServe, Load::service},
+    // By who serves the first part of a model: to open another part, and the rows of each pass.
+    NeededRights{Asked::call, "model.part", kServe, Load::service},
     NeededRights{Asked::call, "queue.keep", kSubmit, Load::work},
     NeededRights{Asked::call, "queue.promise", kSubmit | kCompute, Load::question},
     NeededRights{Asked::call, "queue.accept", kSubmit | kCompute, Load::question},

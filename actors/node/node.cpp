@@ -153,7 +153,8 @@ Result<void> RunningNode::start_parts(const AddDevices& add_devices) {
   if (!entry) return entry.error();
   entry_ = std::move(*entry);
   authority_ = entry_->authority(*parts_.clock);
-  limits_ = std::make_shared<PeerLimits>(PeerLimits::Options{parts_.clock, &metrics_, &authority_});
+  limits_ = std::make_shared<PeerLimits>(
+      PeerLimits::Options{parts_.clock, &metrics_, &authority_, entry_->offenders.get()});
   environment_ = std::make_unique<jobs::JobEnvironment>(jobs::JobEnvironment::Options{
       devices_.get(), parts_.files, parts_.clock, config_.threads, entry_->state.path(),
       parts_.version, config_.bulk_plain, *parse_offers(config_.data_sets), &authority_});
@@ -211,7 +212,7 @@ void RunningNode::spawn_children() {
       system, {&entry.identity, &entry.state.files(), entry.state.path(), entry.admissions.get(),
                entry.tokens, entry.audit, entry.witness, entry.refusals, entry.name, entry.link,
                &cluster_state_, children_.cluster, *IpRanges::parse(config_.allow), parts_.clock,
-               entry.http_audit});
+               entry.http_audit, entry.offenders});
   children_.job_board = jobs::spawn_job_board(
       system, {self, entry.boot, config_.labels, environment_.get(), &cluster_state_, entry.link,
                compute::add_of(devices_->host()),

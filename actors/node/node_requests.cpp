@@ -83,7 +83,9 @@ Result<void> RunningNode::open_http_front() {
     const auto may = may_ask(Asked::command, "generate", authority_.rights(entry_->identity.id()));
     if (!may) return order.done(may.error());
     order.done = AnswerOnce<Result<inference::InferMessage>>(std::move(order.done), stopping());
-    send(&Children::serving, std::move(order));
+    inference::order_infer(
+        cluster_state_, [this](CallRequest request) { calls_->start(std::move(request)); },
+        std::move(order));
   };
   options.is_live = [this] {
     return model_pulses_->are_live(parts_.clock->now(), config_.device_timeout);

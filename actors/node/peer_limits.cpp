@@ -98,6 +98,9 @@ void PeerLimits::refuse(const NodeId& node, Load load) {
   refused_[index_of(load)]->add();
   options_.authority->refused(
       node, "too much of the kind '" + std::string(limit_of(load).name) + "' at once");
+  // Calls are refused with an answer, which may well be heeded.
+  if (options_.offenders && limit_of(load).over == WhenOver::dropped)
+    options_.offenders->offended(node, security::Offenders::kTooMany);
 }
 
 // One that is alone may be larger than the share; it is bounded by the link.
@@ -130,6 +133,20 @@ PeerLimits::Place PeerLimits::enter(const NodeId& from, Load load, std::size_t b
   return nullptr;
 }
 
+double offence_of(transport::Dropped why) {
+  switch (why) {
+    case transport::Dropped::unreadable:
+      return security::Offenders::kMalformed;
+    case transport::Dropped::out_of_session:
+      return security::Offenders::kOutOfSession;
+    case transport::Dropped::of_later_version:
+      return security::Offenders::kOfLaterVersion;
+    case transport::Dropped::too_often:
+      break;
+  }
+  return security::Offenders::kTooMany;
+}
+
 PeerLimits::Place PeerLimits::hold(const NodeId& to, Load load, std::size_t bytes) {
   std::shared_ptr<Peer> here;
   {
@@ -137,6 +154,10 @@ PeerLimits::Place PeerLimits::hold(const NodeId& to, Load load, std::size_t byte
     here = peer(to);
   }
   return take(std::move(here), to, load, bytes);
+}
+
+void PeerLimits::sent_malformed(const NodeId& by) const {
+  if (options_.offenders) options_.offenders->offended(by, security::Offenders::kMalformed);
 }
 
 bool PeerLimits::has_room(const NodeId& from, Load load) const {

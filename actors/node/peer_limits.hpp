@@ -20,8 +20,10 @@
 #include "runtime/base/clock.hpp"
 #include "runtime/base/ids.hpp"
 #include "runtime/security/authority.hpp"
+#include "runtime/security/offenders.hpp"
 #include "runtime/security/rate_limit.hpp"
 #include "runtime/telemetry/registry.hpp"
+#include "runtime/transport/link.hpp"
 
 namespace gpunode::node {
 
@@ -37,6 +39,9 @@ enum class Load : std::uint8_t {
   work,       // calls that begin a job, or work on a thread
 };
 inline constexpr std::size_t kLoads = 9;
+
+// What a frame that the link threw away counts.
+double offence_of(transport::Dropped why);
 
 // What becomes of what comes over the limit.
 enum class WhenOver : std::uint8_t {
@@ -66,6 +71,7 @@ class PeerLimits {
     const Clock* clock = nullptr;
     telemetry::Registry* metrics = nullptr;
     const security::Authority* authority = nullptr;  // is told of what is refused, for the audit
+    security::Offenders* offenders = nullptr;        // of what is dropped
   };
   // What counts as waiting for as long as it is held; it may outlive the limits.
   using Place = std::shared_ptr<const void>;
@@ -76,6 +82,8 @@ class PeerLimits {
   Place enter(const NodeId& from, Load load, std::size_t bytes);
   // For what is to be sent to the peer as the answer to something of that load; null likewise.
   Place hold(const NodeId& to, Load load, std::size_t bytes);
+  // It sent what cannot be read.
+  void sent_malformed(const NodeId& by) const;
   // Whether more of it is to be read, of a load that is held back.
   bool has_room(const NodeId& from, Load load) const;
 

@@ -44,6 +44,8 @@ void keep_representation(Graph& graph) {
 Result<std::shared_ptr<const Executable>> compile(Graph graph, Purpose purpose, Passes passes) {
   choose_formats(graph, passes.weights);
   if (purpose == Purpose::represent) keep_representation(graph);
+  if (passes.part)
+    if (auto done = keep_stages(graph, *passes.part); !done) return done.error();
   if (purpose == Purpose::train) {
     if (auto done = differentiate(graph); !done) return done.error();
   } else {
@@ -54,7 +56,10 @@ Result<std::shared_ptr<const Executable>> compile(Graph graph, Purpose purpose, 
   set_precision(graph, passes.precision);
   if (passes.independent_rows) set_independent_rows(graph);
   arrange_stages(graph);
-  place_weights(graph, passes.weights);
+  if (passes.part)
+    place_part(graph);
+  else
+    place_weights(graph, passes.weights);
   return std::make_shared<const Executable>(std::move(graph));
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
+#include "kernels/graph/cut.hpp"
 #include "kernels/graph/executable.hpp"
 
 namespace gpunode::graph {
@@ -22,9 +24,11 @@ struct Passes {
   bool independent_rows = false;
   // Of a forward pass: what its weights are kept in.
   ops::WeightFormat weights = ops::WeightFormat::fp32;
+  // Of a forward pass that decodes: these stages alone (cut.hpp), and no place for the weights of others.
+  std::optional<StageSpan> part = {};
 };
 
-// Fails with: what differentiate() fails with.
+// Fails with: what differentiate() and keep_stages() fail with.
 Result<std::shared_ptr<const Executable>> compile(Graph forward, Purpose purpose,
                                                   Passes passes = {});
 

@@ -150,6 +150,7 @@ struct Graph {
   DecodingInputs decoding;
   ValueId losses = kNone;  // (rows): what cross-entropy gives, one a predicted token
   ValueId logits = kNone, targets = kNone;  // (rows, V), (rows); targets are an input
+  ValueId carried = kNone;      // of a part (cut.hpp): what the one before it has made, an input
   ValueId represented = kNone;  // (B, T, C): what the model makes of each position; kNone: not told
 
   Value& operator[](ValueId id) { return values[id]; }

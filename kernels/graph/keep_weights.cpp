@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/graph/cut.hpp"
+
 namespace gpunode::graph {
 namespace {
 
@@ -26,6 +28,24 @@ std::vector<bool> packable(const Graph& graph, ops::WeightFormat format) {
   return may;
 }
 
+// Those parameters one behind the other; and layers with packed ones as these need them.
+template <class Takes>
+void place(Graph& graph, Takes takes) {
+  constexpr std::size_t kWord = 4, kAlignment = 64;
+  std::size_t bytes = 0;
+  for (std::size_t at = 0; at < graph.parameters.size(); ++at) {
+    Value& parameter = graph[graph.parameters[at]];
+    parameter.first = bytes / kWord;
+    if (takes(at)) bytes += (parameter.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  graph.parameter_count = bytes / kWord;
+  for (Node& node : graph.nodes)
+    if (is_linear(node) && graph[node.in[1]].format != ops::WeightFormat::fp32) {
+      node.attributes.independent_rows = true;
+      node.attributes.precision = Precision::fp32;
+    }
+}
+
 }  // namespace
 
 void choose_formats(Graph& graph, ops::WeightFormat format) {
@@ -37,18 +57,13 @@ void choose_formats(Graph& graph, ops::WeightFormat format) {
 
 void place_weights(Graph& graph, ops::WeightFormat format) {
   if (format == ops::WeightFormat::fp32) return;
-  constexpr std::size_t kWord = 4, kAlignment = 64;
-  std::size_t bytes = 0;
-  for (const ValueId id : graph.parameters) {
-    graph[id].first = bytes / kWord;
-    bytes += (graph[id].bytes() + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  graph.parameter_count = bytes / kWord;
-  for (Node& node : graph.nodes)
-    if (is_linear(node) && graph[node.in[1]].format != ops::WeightFormat::fp32) {
-      node.attributes.independent_rows = true;
-      node.attributes.precision = Precision::fp32;
-    }
+  place(graph, [](std::size_t) { return true; });
+}
+
+void place_part(Graph& graph) {
+  const std::vector<bool> is_read =
+      read_parameters(graph, {0, graph.forward_stages + graph.backward_stages});
+  place(graph, [&](std::size_t at) { return is_read[at]; });
 }
 
 }  // namespace gpunode::graph

@@ -12,5 +12,7 @@ namespace gpunode::graph {
 void choose_formats(Graph& graph, ops::WeightFormat format);
 // Once its nodes are final. Both leave the graph as it is where the format is fp32.
 void place_weights(Graph& graph, ops::WeightFormat format);
+// The same of one part of a graph, in any format: parameters that its nodes do not read take no room.
+void place_part(Graph& graph);
 
 }  // namespace gpunode::graph

@@ -18,6 +18,11 @@ Result<void> check_part(const Decoder& decoder, std::size_t vocabulary, const Te
     if (token < 0 || static_cast<std::size_t>(token) >= vocabulary)
       return refused("token " + std::to_string(token) + " is outside the vocabulary of " +
                      std::to_string(vocabulary));
+  if (part.scored > part.tokens.size())
+    return refused(std::to_string(part.scored) + " of " + std::to_string(part.tokens.size()) +
+                   " tokens are to be scored");
+  if (part.scored > 1 && !decoder.steps_back())
+    return {ErrorCode::unsupported, "the model tells scores of a part's last token alone"};
   const std::size_t context = decoder.context();
   if (part.position > context || part.tokens.size() > context - part.position)
     return {ErrorCode::resource_exhausted,
@@ -85,8 +90,8 @@ class SessionsDecoder final : public Decoder {
                 "a text goes on at position " + std::to_string(part.position) +
                     ", and its session is at " + std::to_string(session.position())};
       const std::span<float> out =
-          part.wants_scores ? scores_out.first(vocabulary_) : std::span(unwanted);
-      if (part.wants_scores) scores_out = scores_out.subspan(vocabulary_);
+          part.scored > 0 ? scores_out.first(vocabulary_) : std::span(unwanted);
+      if (part.scored > 0) scores_out = scores_out.subspan(vocabulary_);
       if (auto done = session.append(part.tokens, out); !done) return done;
     }
     return {};
@@ -105,12 +110,13 @@ Result<void> check_parts(const Decoder& decoder, std::size_t vocabulary,
   for (const TextPart& part : parts) {
     if (auto good = check_part(decoder, vocabulary, part); !good) return good;
     rows += part.tokens.size();
-    if (part.wants_scores) ++wanted;
+    wanted += part.scored;
   }
-  if (parts.size() > decoder.most_texts() || rows > decoder.most_rows())
+  if (std::max(parts.size(), wanted) > decoder.most_texts() || rows > decoder.most_rows())
     return {ErrorCode::resource_exhausted,
-            std::to_string(rows) + " tokens of " + std::to_string(parts.size()) +
-                " texts are more than a pass takes: " + std::to_string(decoder.most_rows()) +
+            std::to_string(rows) + " tokens of " + std::to_string(parts.size()) + " texts, and " +
+                std::to_string(wanted) +
+                " scores, are more than a pass takes: " + std::to_string(decoder.most_rows()) +
                 " of " + std::to_string(decoder.most_texts())};
   if (scores != wanted * vocabulary)
     return {ErrorCode::invalid_argument, "room for " + std::to_string(scores) + " scores, of " +

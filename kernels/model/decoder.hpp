@@ -16,11 +16,13 @@
 namespace gpunode::model {
 
 struct DecoderOptions {
-  std::size_t texts = 1;      // in a pass, at most
+  std::size_t texts = 1;      // in a pass, at most, and as many scored tokens
   std::size_t rows = 0;       // tokens in a pass, at most; 0: as many as a text may have
   std::size_t positions = 0;  // that the pages hold in all; 0: those of `texts` full texts
   // Of `positions` as many as this holds, but those of one full text; 0: all of them.
   std::uint64_t cache_bytes = 0;
+  std::uint64_t page_bytes = 0;  // a page counts as no less: another part of the decoder takes that
+  std::size_t pages = 0;         // just so many; 0: as those two say
   // To the bit on a device with memory of its own too, whose products are slower then.
   bool independent_rows = false;
 };
@@ -30,7 +32,8 @@ struct TextPart {
   std::span<const Token> tokens;        // one at least
   std::size_t position = 0;             // of the first of them in its text
   std::span<const std::int32_t> pages;  // of the text from its beginning, as far as the last token
-  bool wants_scores = true;             // of what comes after the last token
+  // So many of the last tokens: wanted are the scores of what comes after each of them. 0: of none.
+  std::size_t scored = 1;
 };
 
 class Decoder {
@@ -42,13 +45,22 @@ class Decoder {
   virtual std::size_t pages() const = 0;    // numbered from 0 on
   virtual std::size_t most_texts() const = 0;
   virtual std::size_t most_rows() const = 0;
+  // Whether a text may step back: positions that were read are read again with other tokens; and whether
+  // more than one token of a part may be scored.
+  virtual bool steps_back() const { return false; }
 
-  // Reads the parts, of different texts, and writes the scores of those that want them, vocabulary
-  // values each, in their order. The positions before a part's first must have been read into the
-  // same pages. Thread: one at a time. Fails with: invalid_argument (a token outside the vocabulary,
-  // no tokens, pages that are too few or do not exist, room of the wrong size), resource_exhausted
-  // (beyond context, texts or rows), device_lost, internal. After a failure: the positions of the
-  // parts are unspecified, earlier ones are as they were.
+  // To be called before a pass; a number that stays the same for as long as what the pages hold is kept: with
+  // another one nothing of what was read is left, and all texts begin anew. Fails with: unavailable, of a
+  // decoder in parts (decoder_part.hpp).
+  virtual Result<std::uint64_t> ready() { return std::uint64_t{0}; }
+  // Reads the parts, of different texts, and writes the scores of their tokens that are to be scored,
+  // vocabulary values each, in their order. The positions before a part's first must have been read into
+  // the same pages. Thread: one at a time. Fails with: invalid_argument (a token outside the vocabulary,
+  // no tokens, more to be scored than there are, pages that are too few or do not exist, room of the wrong
+  // size), resource_exhausted (beyond context, texts or rows), unsupported (several scored of a part, and
+  // it does not step back), device_lost, internal, unavailable (a part elsewhere cannot be reached). After a
+  // failure: the positions of the parts are unspecified, earlier ones are as they were unless ready() says
+  // otherwise.
   virtual Result<void> read(std::span<const TextPart> parts, std::span<float> scores_out) = 0;
 };
 

@@ -144,7 +144,8 @@ Result<std::unique_ptr<Program>> GraphModel::program(ops::Backend& backend, int 
 }
 
 Result<SharedExecutable> compile(const GraphModel& model, graph::Purpose purpose,
-                                 std::size_t samples, ops::WeightFormat weights) {
+                                 std::size_t samples, ops::WeightFormat weights,
+                                 bool independent_rows) {
   graph::Builder builder({.samples = static_cast<std::int64_t>(samples),
                           .positions = model.context(),
                           .training = purpose == graph::Purpose::train});
@@ -152,7 +153,9 @@ Result<SharedExecutable> compile(const GraphModel& model, graph::Purpose purpose
   auto forward = builder.finish();
   if (!forward) return forward.error();
   return graph::compile(std::move(*forward), purpose,
-                        {.precision = model.precision(), .weights = weights});
+                        {.precision = independent_rows ? Precision::fp32 : model.precision(),
+                         .independent_rows = independent_rows,
+                         .weights = weights});
 }
 
 graph::ValueId linear(graph::Builder& builder, const LinearShape& shape, graph::ValueId x) {

@@ -54,6 +54,7 @@ class GraphModel : public Model {
   double slice_flops(std::size_t samples_per_slice) const final;
   std::size_t representation() const final { return representation_; }
   Result<WeightLayout> weight_layout(ops::WeightFormat format) const final;
+  Result<std::vector<ModelPart>> parts(ops::WeightFormat format, std::size_t count) const final;
   Result<std::unique_ptr<Program>> program(ops::Backend& backend, int workers) const final;
 
  protected:
@@ -71,11 +72,13 @@ class GraphModel : public Model {
 
 using SharedExecutable = std::shared_ptr<const graph::Executable>;
 
-// The complete graph of a slice; one that is not trained may have its weights in another format. Fails
-// with: what GraphModel::prepare() fails with.
+// The complete graph of a slice; one that is not trained may have its weights in another format, and
+// products whose rows are independent (ops::MatmulArgs), in fp32. Fails with: what
+// GraphModel::prepare() fails with.
 Result<SharedExecutable> compile(const GraphModel& model, graph::Purpose purpose,
                                  std::size_t samples,
-                                 ops::WeightFormat weights = ops::WeightFormat::fp32);
+                                 ops::WeightFormat weights = ops::WeightFormat::fp32,
+                                 bool independent_rows = false);
 
 // x (..., K) -> (..., N) by a weight and, if `with_bias`, a bias of this name.
 struct LinearShape {

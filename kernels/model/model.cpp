@@ -1,6 +1,6 @@
 #include "kernels/model/model.hpp"
 
-#include "kernels/model/decoder.hpp"
+#include "kernels/model/decoder_part.hpp"
 #include "kernels/model/encoder.hpp"
 #include "kernels/model/weight_layout.hpp"
 
@@ -33,12 +33,21 @@ Result<LossSum> Program::forward(int, std::size_t, std::size_t, std::span<const 
   return {ErrorCode::unsupported, "the model has no stages"};
 }
 
-Result<void> Program::scores(int, const Sample&, std::span<float>) {
+Result<void> Program::scores(int, std::span<const Sample>, std::span<float>) {
   return {ErrorCode::unsupported, "the model tells no scores"};
 }
 
 Result<std::unique_ptr<Decoder>> Program::decoder(const DecoderOptions&) {
   return std::unique_ptr<Decoder>();
+}
+
+Result<std::unique_ptr<DecoderPart>> Program::part(const ModelPart&, ByteView,
+                                                   const DecoderOptions&) {
+  return {ErrorCode::unsupported, "the model has no parts"};
+}
+
+Result<std::vector<ModelPart>> Model::parts(ops::WeightFormat, std::size_t) const {
+  return {ErrorCode::unsupported, name() + " cannot be divided among nodes"};
 }
 
 Result<std::unique_ptr<Encoder>> Program::encoder() {

@@ -35,7 +35,9 @@ class Event;
 namespace gpunode::model {
 
 class Decoder;
+class DecoderPart;
 struct DecoderOptions;
+struct ModelPart;
 class Encoder;
 struct WeightLayout;
 
@@ -161,9 +163,11 @@ class Program {
   // The loss summed over all tokens of `samples`, without gradient. As gradient() in all else.
   virtual Result<Evaluation> evaluate(int worker, std::span<const Sample> samples) = 0;
 
-  // The scores of what one sample predicts, vocabulary() values each, as evaluation has them; its
-  // targets do not matter. As gradient() in all else; unsupported where a program does not tell.
-  virtual Result<void> scores(int worker, const Sample& sample, std::span<float> out);
+  // The scores of what each sample predicts, one sample behind the other: vocabulary() values for each
+  // of its tokens, as evaluation has them but for the last bits; targets do not matter. A sample's bits
+  // do not depend on those beside it. As gradient() in all else; unsupported where a program does not
+  // tell.
+  virtual Result<void> scores(int worker, std::span<const Sample> samples, std::span<float> out);
 
   // A text to be continued with the weights loaded now; load() leaves it undefined until reset().
   // Fails with: out_of_memory; unsupported for models that do not generate.
@@ -171,6 +175,11 @@ class Program {
   // Many texts at once (decoder.hpp), with the weights loaded now, as above. Null (as here): there is
   // one session for each. Fails with: what session() fails with.
   virtual Result<std::unique_ptr<Decoder>> decoder(const DecoderOptions& options);
+  // One part of such a decoder (decoder_part.hpp), with the weights of `image`, which is laid out as the part
+  // says and outlives it. Fails with: what decoder() fails with; invalid_argument (an image of another
+  // size); unsupported, as here, for models that have no parts.
+  virtual Result<std::unique_ptr<DecoderPart>> part(const ModelPart& part, ByteView image,
+                                                    const DecoderOptions& options);
   // Texts as vectors (encoder.hpp), with the weights loaded now, as above. Fails with: out_of_memory;
   // unsupported, as here, for models that do not represent texts.
   virtual Result<std::unique_ptr<Encoder>> encoder();
@@ -223,6 +232,11 @@ class Model {
   virtual std::size_t representation() const { return 0; }
   // Where the weights lie for Program::load_image. Fails with: unsupported, as here for all but fp32.
   virtual Result<WeightLayout> weight_layout(ops::WeightFormat format) const;
+
+  // As so many parts that continue texts together (decoder_part.hpp), the first one first, cut such that the
+  // largest has as few bytes of weights as can be. The same on every machine. Fails with: invalid_argument
+  // (it has not so many), unsupported, as here, for models that have no parts.
+  virtual Result<std::vector<ModelPart>> parts(ops::WeightFormat format, std::size_t count) const;
 
   // Makes the model ready on a device. `backend` and this model outlive the program.
   // Fails with: unsupported (an operation the device lacks), out_of_memory.

@@ -19,6 +19,7 @@ Result<void> place_parameter(const Model& model, const WeightLayout& layout, std
                              std::span<const float> values, MutableByteView image) {
   const WeightLayout::Place& place = layout.places.at(parameter);
   GPUNODE_CHECK(image.size() == layout.bytes, "the image is of another layout");
+  if (place.bytes == 0) return {};
   auto packed =
       ops::pack_weights(place.format, values, place.inner, image.subspan(place.first, place.bytes));
   if (!packed) return packed.error().within(model.parameters()[parameter].name);

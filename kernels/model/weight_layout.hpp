@@ -13,7 +13,7 @@ struct WeightLayout {
     std::size_t first = 0;  // byte
     ops::WeightFormat format = ops::WeightFormat::fp32;
     std::int64_t inner = 0;  // numbers of a row
-    std::size_t bytes = 0;
+    std::size_t bytes = 0;   // 0: of another part of the model (decoder_part.hpp)
   };
   ops::WeightFormat format = ops::WeightFormat::fp32;  // that was asked for
   std::vector<Place> places;                           // by parameter

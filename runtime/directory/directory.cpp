@@ -3,10 +3,23 @@
 #include <algorithm>
 
 namespace gpunode::directory {
+namespace {
+
+// So many of a message's updates are looked at that cannot be verified, their owners not being live.
+constexpr std::size_t kMostUnknown = 16;
+// What follows on a gap comes with the answer to the first request for it.
+constexpr Duration kAskPause = std::chrono::milliseconds(200);
+
+}  // namespace
 
 bool Directory::newer(const Position& a, const Position& b) const {
   if (config_.mutation.ignore_epoch) return a.version > b.version;
   return std::pair(a.epoch, a.version) > std::pair(b.epoch, b.version);
+}
+
+bool Directory::is_forgotten(const NodeId& owner, Boot epoch) const {
+  const auto found = forgotten_.find(owner);
+  return found != forgotten_.end() && epoch <= found->second;
 }
 
 Directory::Directory(NodeId self, Boot epoch, DirectoryConfig config, DirectorySigning signing,
@@ -118,6 +131,7 @@ Actions Directory::on_message(Time now, const NodeId& from, ByteView bytes) {
   auto message = decode(bytes);
   if (!message) {
     ++rejected_;
+    ++malformed_;
     return {};
   }
   switch (message->kind) {
@@ -134,8 +148,7 @@ Actions Directory::on_message(Time now, const NodeId& from, ByteView bytes) {
       send_deltas(from, message->positions);
       break;
     case MessageKind::deltas:
-      for (const Delta& delta : message->deltas) on_delta(now, from, delta);
-      if (!awaited_.empty()) note_caught_up();
+      on_deltas(now, from, message->deltas);
       break;
   }
   return take();
@@ -148,8 +161,7 @@ void Directory::on_summary(const NodeId& from, const Message& message) {
   Message wanted{MessageKind::request};
   for (const auto& [owner, position] : theirs) {
     if (owner == self_ || !newer(position, position_of(owner))) continue;
-    const auto forgotten = forgotten_.find(owner);
-    if (forgotten != forgotten_.end() && position.epoch <= forgotten->second) continue;
+    if (is_forgotten(owner, position.epoch)) continue;
     wanted.positions.push_back(reached(position));
   }
   if (!wanted.positions.empty()) send(from, wanted);
@@ -208,63 +220,117 @@ void Directory::send_deltas(const NodeId& to, const std::vector<Position>& wante
   if (!message.deltas.empty()) send(to, message);
 }
 
-// What the delta can be added to: what is on its way in, what is complete, or nothing.
-bool Directory::fits(const Held& held, const Delta& delta, Keyspace& candidate) const {
-  if (delta.since == 0) return true;
-  const auto reaches = [&](const Keyspace& keyspace) {
-    return keyspace.epoch == delta.epoch && keyspace.version >= delta.since;
-  };
-  if (held.partial && reaches(*held.partial))
-    candidate = *held.partial;
-  else if (reaches(held.complete))
-    candidate = held.complete;
-  else
-    return false;
-  return true;
+// Ends at what no honest node sends. Honest nodes do pass on what owners have signed whose keys are
+// not known here, not yet or not any more: no live one's.
+void Directory::on_deltas(Time now, const NodeId& from, const std::vector<Delta>& deltas) {
+  const bool was_awaiting = !awaited_.empty();
+  bool offends = false;
+  std::size_t unknown = 0;
+  for (const Delta& delta : deltas) {
+    if (unknown >= kMostUnknown && !live_.contains(delta.owner)) continue;
+    const Verdict verdict = on_delta(now, from, delta);
+    if (verdict == Verdict::unknown) {  // of one that was put out: nothing of it will ever be good
+      ++unknown;
+      std::erase_if(awaited_, [&](const Position& each) { return each.owner == delta.owner; });
+    }
+    offends |= verdict == Verdict::too_often || verdict == Verdict::offence;
+    if (verdict == Verdict::offence) break;
+  }
+  malformed_ += offends;
+  if (was_awaiting) note_caught_up();
 }
 
-void Directory::on_delta(Time now, const NodeId& from, const Delta& delta) {
-  if (delta.owner == self_) return;
+// The signature comes first: before it nothing is kept, and nothing larger is looked at.
+Directory::Verdict Directory::on_delta(Time now, const NodeId& from, const Delta& delta) {
+  const Position theirs{delta.owner, delta.epoch, delta.version};
+  if (delta.owner == self_ || !newer(theirs, position_of(delta.owner)) ||
+      is_forgotten(delta.owner, delta.epoch))
+    return Verdict::settled;
+  if (!signing_.verify(delta.owner, signed_bytes(delta), delta.signature)) {
+    ++rejected_;
+    return live_.contains(delta.owner) ? Verdict::offence : Verdict::unknown;
+  }
   auto found = others_.find(delta.owner);
   if (found == others_.end()) {
-    const auto forgotten = forgotten_.find(delta.owner);
-    if (forgotten != forgotten_.end() && delta.epoch <= forgotten->second) return;
     if (others_.size() >= config_.max_owners) {
       ++rejected_;
-      return;
+      return Verdict::settled;
     }
     found = others_.emplace(delta.owner, Held{}).first;
     if (!live_.contains(delta.owner)) found->second.gone_since = now;
   }
-  Held& held = found->second;
-  const Position theirs{delta.owner, delta.epoch, delta.version};
-  const Position mine{delta.owner, held.complete.epoch, held.complete.version};
-  if (!newer(theirs, mine)) return;
+  return add(now, from, delta, found->second);
+}
 
-  Keyspace candidate;
-  if (!fits(held, delta, candidate))
-    return send(from, {MessageKind::request, {}, {reached(theirs)}});
-  if (!add_delta(candidate, delta)) {
-    ++rejected_;
-    held.partial.reset();
-    return;
+// What the delta can be added to: nothing, what is complete, or what is on its way in, which may be
+// a liar's.
+Directory::Base Directory::base_of(const Held& held, const NodeId& from, const Delta& delta) {
+  if (delta.since == 0) return Base::nothing;
+  const auto reaches = [&](const Keyspace& keyspace) {
+    return keyspace.epoch == delta.epoch && keyspace.version >= delta.since;
+  };
+  const bool trusted = !held.doubted || from == delta.owner;
+  if (trusted && reaches(held.complete)) return Base::complete;
+  return held.partial && reaches(held.partial->keyspace) ? Base::partial : Base::gap;
+}
+
+bool Directory::may_begin(Time now, Time& spent) const {
+  if (spent - now >= config_.work_pause * config_.work_burst) return false;
+  spent = std::max(spent, now) + config_.work_pause;
+  return true;
+}
+
+// Only what begins anew counts: it is copied once, and hashed once at the most.
+Directory::Verdict Directory::add(Time now, const NodeId& from, const Delta& delta, Held& held) {
+  const Base base = base_of(held, from, delta);
+  if (base == Base::gap) {
+    Time& asked = from == delta.owner ? held.asked_owner : held.asked_others;
+    if (asked != Time{} && now - asked < kAskPause) return Verdict::settled;
+    asked = now;
+    send(from, {MessageKind::request, {}, {reached({delta.owner, delta.epoch, delta.version})}});
+    return Verdict::settled;
   }
-  if (delta.upto < delta.version) {
-    held.partial = std::move(candidate);
-    return;
+  Partial candidate;
+  if (base == Base::partial) {
+    candidate = std::move(*held.partial);
+    candidate.mixed |= candidate.from != from || candidate.version != delta.version;
+  } else {
+    const bool by_owner = from == delta.owner;
+    if (!may_begin(now, by_owner ? held.owner_spent : held.others_spent))
+      return by_owner ? Verdict::settled : Verdict::too_often;  // an owner may be in a hurry
+    candidate.from = from;
+    candidate.version = delta.version;
+    candidate.whole = base == Base::nothing;
+    if (!candidate.whole) candidate.keyspace = held.complete;
   }
-  candidate.root = root_of(candidate, signing_);
-  candidate.signature = delta.signature;
   held.partial.reset();
-  if (candidate.version != delta.version || candidate.root != delta.root ||
-      !within_bounds(candidate) ||
-      !signing_.verify(delta.owner, signed_bytes(delta.owner, candidate), delta.signature)) {
-    ++rejected_;  // altered on the way, or the owner's key is not known yet: a later round asks
-                  // again
-    return;
-  }
-  if (!held.gone_since) show(delta.owner, held.complete, candidate);
-  held.complete = std::move(candidate);
+  if (!add_delta(candidate.keyspace, delta)) return refuse(delta, held, candidate);
+  if (delta.upto == delta.version) return complete(delta, held, std::move(candidate));
+  held.partial = std::move(candidate);
+  return Verdict::settled;
+}
+
+Directory::Verdict Directory::complete(const Delta& delta, Held& held, Partial candidate) {
+  Keyspace& keyspace = candidate.keyspace;
+  if (keyspace.version != delta.version || keyspace.collected != delta.collected ||
+      !within_bounds(keyspace) || root_of(keyspace, signing_) != delta.root)
+    return refuse(delta, held, candidate);
+  keyspace.root = delta.root;
+  keyspace.signature = delta.signature;
+  if (!held.gone_since) show(delta.owner, held.complete, keyspace);
+  held.complete = std::move(keyspace);
+  held.doubted = false;
+  return Verdict::settled;
+}
+
+// It is not what its owner has signed; a later round asks again. Who gave all of it has altered it,
+// unless the fault may lie in what it was added to.
+Directory::Verdict Directory::refuse(const Delta& delta, Held& held, const Partial& candidate) {
+  ++rejected_;
+  if (candidate.mixed) return Verdict::settled;
+  if (candidate.whole || candidate.from == delta.owner) return Verdict::offence;
+  held.doubted = true;
+  return Verdict::settled;
 }
 
 // Reports the difference between two contents of a visible keyspace.
@@ -316,11 +382,12 @@ Position Directory::position_of(const NodeId& owner) const {
 // leads there: it is not verified yet, and a liar's must not stop us from asking others.
 Position Directory::reached(const Position& theirs) const {
   const auto found = others_.find(theirs.owner);
-  if (found != others_.end() && found->second.partial &&
-      found->second.partial->epoch == theirs.epoch &&
-      found->second.partial->version < theirs.version)
-    return {theirs.owner, theirs.epoch, found->second.partial->version};
-  return position_of(theirs.owner);
+  if (found == others_.end()) return {theirs.owner, 0, 0};
+  const Held& held = found->second;
+  if (held.partial && held.partial->keyspace.epoch == theirs.epoch &&
+      held.partial->keyspace.version < theirs.version)
+    return {theirs.owner, theirs.epoch, held.partial->keyspace.version};
+  return held.doubted ? Position{theirs.owner, 0, 0} : position_of(theirs.owner);
 }
 
 std::vector<Position> Directory::positions() const {

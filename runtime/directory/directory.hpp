@@ -2,7 +2,8 @@
 // writer a keyspace (the owning node), so it needs no agreement and no clocks; copies converge by
 // comparing one hash with one random live peer a second. Pure; owned by the cluster actor.
 // Nothing here decides a training step. Costs one small message a second, and 256 KiB of memory an
-// owner at most. The exchange that makes the copies equal:
+// owner at most, twice that while another state of it comes in; nothing is kept of owners that have
+// not signed it. The exchange that makes the copies equal:
 //   every round   root   -> one random live peer; equal roots end it
 //   roots differ  summary (owner, epoch, version of all) <- the peer
 //   per keyspace  the newer side sends deltas; the older side is asked to, or asks
@@ -43,6 +44,10 @@ struct DirectoryConfig {
   std::size_t max_message_bytes = 64 * 1024;
   std::size_t max_messages_per_round = 8;
   std::size_t max_owners = 4096;
+  // Beyond a burst, a keyspace is begun to be changed this often, by its owner's messages and by all
+  // others' together: each time costs a copy and a hash of it. A later round asks for the rest.
+  Duration work_pause = std::chrono::milliseconds(50);
+  int work_burst = 256;
   testing::Mutation mutation;
 };
 
@@ -97,15 +102,33 @@ class Directory {
   bool has_caught_up() const { return caught_up_; }
   // Dropped because they were malformed or not signed by their owner.
   std::uint64_t rejected_updates() const { return rejected_; }
+  // Messages that no honest node sends: they cannot be read, or are read up to an update that was
+  // forged or altered, or one too many.
+  std::uint64_t malformed_messages() const { return malformed_; }
 
  private:
-  struct Held {
-    Keyspace complete;                // verified; what others see of it
-    std::optional<Keyspace> partial;  // on its way in, not yet verified
-    std::optional<Time> gone_since;   // hidden since; absent while its owner is live
+  struct Partial {  // its owner has signed where it leads; its items are not verified yet
+    Keyspace keyspace;
+    NodeId from;                // who began it
+    std::uint64_t version = 0;  // where it leads
+    bool whole = false;         // begun with nothing, not with what was complete
+    bool mixed = false;         // parts from several nodes, or of several versions
   };
+  struct Held {
+    Keyspace complete;               // verified; what others see of it
+    std::optional<Partial> partial;  // on its way in
+    std::optional<Time> gone_since;  // hidden since; absent while its owner is live
+    // What another node has added to it led elsewhere: that node altered it, or the owner has signed
+    // two histories. Until it is replaced, only the owner adds to it; others send the whole.
+    bool doubted = false;
+    Time owner_spent{}, others_spent{};  // until when their allowance of work is
+    Time asked_owner{}, asked_others{};  // for what lies between what is here and what was sent
+  };
+  enum class Base { gap, nothing, complete, partial };
+  enum class Verdict { settled, unknown, too_often, offence };
   // Whether a is a later state of the same keyspace than b: a higher life, or more of the same.
   bool newer(const Position& a, const Position& b) const;
+  bool is_forgotten(const NodeId& owner, Boot epoch) const;
   void seal_own();
   void push_own();
   void collect_own(Time now);
@@ -113,8 +136,13 @@ class Directory {
   Actions take() { return std::exchange(actions_, {}); }
   void on_summary(const NodeId& from, const Message& message);
   void note_caught_up();
-  void on_delta(Time now, const NodeId& from, const Delta& delta);
-  bool fits(const Held& held, const Delta& delta, Keyspace& candidate) const;
+  void on_deltas(Time now, const NodeId& from, const std::vector<Delta>& deltas);
+  Verdict on_delta(Time now, const NodeId& from, const Delta& delta);
+  Verdict add(Time now, const NodeId& from, const Delta& delta, Held& held);
+  Verdict complete(const Delta& delta, Held& held, Partial candidate);
+  Verdict refuse(const Delta& delta, Held& held, const Partial& candidate);
+  static Base base_of(const Held& held, const NodeId& from, const Delta& delta);
+  bool may_begin(Time now, Time& spent) const;
   void show(const NodeId& owner, const Keyspace& before, const Keyspace& after);
   void send_deltas(const NodeId& to, const std::vector<Position>& wanted);
   const Keyspace* find(const NodeId& owner) const;
@@ -137,7 +165,7 @@ class Directory {
       awaited_;  // of the peer that was compared with last, until it has caught up
   bool caught_up_ = false;
   Actions actions_;
-  std::uint64_t rejected_ = 0;
+  std::uint64_t rejected_ = 0, malformed_ = 0;
 };
 
 }  // namespace gpunode::directory

@@ -51,6 +51,11 @@ Bytes signed_bytes(const NodeId& owner, const Keyspace& keyspace) {
   return bytes;
 }
 
+Bytes signed_bytes(const Delta& delta) {
+  return signed_bytes(delta.owner,
+                      {delta.epoch, delta.collected, delta.version, delta.root, {}, {}});
+}
+
 Hash root_of(const Keyspace& keyspace, const DirectorySigning& signing) {
   Bytes bytes;
   for (const auto& [key, value] : keyspace.items) {

@@ -43,6 +43,7 @@ struct Keyspace {
 
 // What the owner signs: (owner, epoch, collected, version, root).
 Bytes signed_bytes(const NodeId& owner, const Keyspace& keyspace);
+Bytes signed_bytes(const Delta& delta);
 
 // Hash over all items, tombstones too, in order of key.
 Hash root_of(const Keyspace& keyspace, const DirectorySigning& signing);

@@ -203,6 +203,10 @@ void RequestReader::read_header(std::string_view line) {
 }
 
 void RequestReader::read_framing() {
+  if (!is_1_0_ && !request_.headers.contains("host")) {
+    fail(400, "the request has no header 'host', which HTTP/1.1 wants");
+    return;
+  }
   const std::string connection = in_small_letters(request_.header("connection"));
   keeps_alive_ = !is_1_0_ && connection.find("close") == std::string::npos;
   chunk_ = Chunk::size;

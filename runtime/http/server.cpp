@@ -1,11 +1,10 @@
 #include "runtime/http/server.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
-#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
@@ -17,6 +16,7 @@
 
 #include "runtime/base/log.hpp"
 #include "runtime/http/detail/exchange.hpp"
+#include "runtime/http/detail/open_count.hpp"
 #include "runtime/http/detail/resting.hpp"
 #include "runtime/http/detail/socket.hpp"
 
@@ -31,6 +31,9 @@ constexpr auto kFullPause = std::chrono::milliseconds(100);  // when no file is 
 constexpr auto kRestPause = std::chrono::seconds(2);         // for the rest of who is hung up on
 constexpr std::size_t kLeastBodyRate = 64 << 10;             // bytes a second
 constexpr std::size_t kAcceptedAtOnce = 64;
+// Who has been answered often asks again at once: so long its thread waits for that itself, which spares
+// the watcher and another thread being woken. Not where others wait for a thread.
+constexpr int kLingerMs = 2;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 SteadyTime now() {
@@ -57,15 +60,18 @@ class SocketServer final : public Server {
       : options_(std::move(options)),
         handler_(std::move(handler)),
         opened_(std::move(opened)),
+        open_(options_.connections, options_.connections_of_address),
         watcher_([this] { watch(); }) {}
   ~SocketServer() override { close(); }
 
   HostPort place() const override { return opened_.place; }
   void drain(std::chrono::milliseconds at_most) override {
     constexpr auto kLook = std::chrono::milliseconds(20);
+    draining_ = true;
     ::shutdown(opened_.listening.get(), SHUT_RDWR);
+    wake();
     for (auto left = at_most; left > left.zero(); left -= kLook) {
-      if (std::lock_guard lock(mutex_); served_.empty() && waiting_.empty()) return;
+      if (std::lock_guard lock(mutex_); open_.all() == ended_) return;
       std::this_thread::sleep_for(kLook);
     }
   }
@@ -99,7 +105,7 @@ class SocketServer final : public Server {
     bool good = resting.is_open() && resting.watch(opened_.wake.get()) &&
                 resting.watch(opened_.listening.get());
     if (!good) return log::error("http", "nothing is answered: no epoll set is to be had");
-    for (;;) {
+    for (bool listens = true;;) {
       bool knocks = false;
       for (const int number : resting.wait()) {
         std::uint64_t times = 0;
@@ -111,9 +117,13 @@ class SocketServer final : public Server {
           hand_on(std::move(one));
       }
       take_back(resting);
+      if (draining_) {
+        if (std::exchange(listens, false)) resting.unwatch(opened_.listening.get());
+        while (const Owned idle = resting.take_idle()) forget(*idle);
+      }
       for (const auto at = now(); Owned late = resting.take_late(at);) end_late(std::move(late));
       if (std::lock_guard lock(mutex_); closing_) return;
-      for (std::size_t count = 0; knocks && count < kAcceptedAtOnce; ++count)
+      for (std::size_t count = 0; listens && knocks && count < kAcceptedAtOnce; ++count)
         knocks = accept_one(resting);
     }
   }
@@ -152,19 +162,12 @@ class SocketServer final : public Server {
 
   // Whether there may be another one.
   bool accept_one(Resting& resting) {
-    sockaddr_storage from{};
-    socklen_t size = sizeof from;
-    Descriptor socket(::accept4(opened_.listening.get(), reinterpret_cast<sockaddr*>(&from), &size,
-                                SOCK_CLOEXEC | SOCK_NONBLOCK));
-    const int failure = errno;
+    auto [socket, client, failure] = detail::accept_on(opened_.listening);
     if (socket.get() < 0) {  // else: of the one connection, which is gone
       if (failure == EMFILE || failure == ENFILE || failure == ENOBUFS || failure == ENOMEM)
         return std::this_thread::sleep_for(kFullPause), false;
       return failure != EAGAIN && failure != EWOULDBLOCK && failure != EINVAL;
     }
-    const int on = 1;
-    (void)setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    const std::string client = detail::address_of(from);
     if (!make_room(resting, client)) {
       if (!opened_.tls) say_full(socket);
       return true;
@@ -182,8 +185,7 @@ class SocketServer final : public Server {
     connection->until = connection->since + options_.deadline;
     {
       std::lock_guard lock(mutex_);
-      ++open_;
-      ++of_address_[client];
+      open_.add(connection->client());
     }
     resting.add(std::move(connection));
     return true;
@@ -191,18 +193,13 @@ class SocketServer final : public Server {
 
   // For one more of that address.
   bool make_room(Resting& resting, const std::string& client) {
-    std::string crowded;
+    std::optional<std::string> crowded;
     {
       std::lock_guard lock(mutex_);
-      const auto own = of_address_.find(client);
-      const bool many = own != of_address_.end() && own->second >= options_.connections_of_address;
-      if (!many && open_ < options_.connections) return true;
-      crowded = client;
-      if (!many)
-        for (std::size_t most = 0; const auto& [address, count] : of_address_)
-          if (count > most) std::tie(crowded, most) = std::pair(address, count);
+      crowded = open_.crowded_for(client);
     }
-    const Owned longest = resting.take_longest(crowded);
+    if (!crowded) return true;
+    const Owned longest = resting.take_longest(*crowded);
     if (longest) forget(*longest);
     return longest != nullptr;
   }
@@ -218,10 +215,9 @@ class SocketServer final : public Server {
   // It is closed by its owner, who lets it go.
   void forget(Connection& connection) {
     std::lock_guard lock(mutex_);
-    --open_;
+    open_.remove(connection.client());
+    if (connection.ended) --ended_;
     held_bytes_ -= std::exchange(connection.counted_bytes, 0);
-    const auto found = of_address_.find(connection.client());
-    if (--found->second == 0) of_address_.erase(found);
   }
 
   void serve_all() {
@@ -236,10 +232,14 @@ class SocketServer final : public Server {
       waiting_.pop_front();
       served_.insert(connection->number());
       lock.unlock();
-      const bool stays = serve(*connection);
+      const Next next = serve(*connection);
       lock.lock();
       served_.erase(connection->number());
-      if (stays && !closing_) {
+      if (next == Next::waits && !closing_) {
+        waiting_.push_back(std::move(connection));
+        continue;
+      }
+      if (next == Next::rests && !closing_) {
         back_.push_back(std::move(connection));
         wake();
         continue;
@@ -251,51 +251,78 @@ class SocketServer final : public Server {
     }
   }
 
-  // What the client has sent so far, one request after another. Whether the connection stays.
-  bool serve(Connection& from) {
-    if (from.ended) return throw_away(from);
+  // A connection that was served rests until more comes; or waits for its turn, as more may be here already
+  // and others wait too.
+  enum class Next { rests, waits, ends };
+  static Next stays_if(bool stays) { return stays ? Next::rests : Next::ends; }
+
+  // What the client has sent so far, one request after another, while nobody else waits for a thread.
+  Next serve(Connection& from) {
+    if (from.ended) return stays_if(from.throw_away());
     if (from.timed_out)
-      return refuse(from, 408, "the request did not come in time: send it faster, or less of it");
+      return stays_if(
+          refuse(from, 408, "the request did not come in time: send it faster, or less of it"));
+    bool answered = false;
     for (;;) {
       RequestReader& reader = from.reader();
       switch (reader.stage()) {
         case RequestReader::Stage::failed:
-          return refuse(from, reader.status(), reader.why());
+          return stays_if(refuse(from, reader.status(), reader.why()));
         case RequestReader::Stage::whole:
-          if (!answer(from)) return end(from);
+          if (!answer(from) || !begin_body(from)) return stays_if(end(from));
+          if (others_wait()) return Next::waits;
+          // Whether more is here already is told by the wait for it, where no session keeps some back.
+          answered = from.has_session() || !reader.is_empty();
+          if (!answered) (void)lingers(from);
           continue;
         default:
           break;
       }
-      const bool begun = !reader.is_empty(),
-                 had_head = reader.stage() == RequestReader::Stage::body;
+      const bool begun = !reader.is_empty();
       switch (from.receive()) {
         case Connection::Got::end:
           if (from.is_plain_to_tls()) say_plainly(from);
-          return false;
+          return Next::ends;
         case Connection::Got::nothing:
-          return true;
+          if (begun || !std::exchange(answered, false) || !lingers(from)) return Next::rests;
+          continue;
         default:
           break;
       }
       if (!begun && !reader.is_empty()) from.until = now() + options_.deadline;
-      if (!had_head && reader.stage() == RequestReader::Stage::body && !begin_body(from))
-        return end(from);
+      if (!begin_body(from)) return stays_if(end(from));
       if (!count(from))
-        return refuse(from, 503, "too much is being sent at once: try again in a moment");
+        return stays_if(refuse(from, 503, "too much is being sent at once: try again in a moment"));
     }
   }
 
-  // Whether it is to come.
+  bool others_wait() {
+    std::lock_guard lock(mutex_);
+    return !waiting_.empty();
+  }
+
+  // For the next request of who was just answered. Whether something has come.
+  bool lingers(Connection& from) {
+    std::unique_lock lock(mutex_);
+    const bool others = free_threads_ > 0 || threads_.size() < options_.threads;
+    if (closing_ || !others || !waiting_.empty()) return false;
+    lock.unlock();
+    pollfd one{from.number(), POLLIN, 0};
+    return ::poll(&one, 1, kLingerMs) > 0;
+  }
+
+  // Once a request, where its head is here and its body is not. Whether it is to come.
   bool begin_body(Connection& from) {
     RequestReader& reader = from.reader();
+    if (reader.stage() != RequestReader::Stage::body || std::exchange(from.body_begun, true))
+      return true;
     const std::size_t bytes =
         reader.told_body_bytes() > 0 ? reader.told_body_bytes() : options_.body_bytes;
     from.until = now() + options_.deadline +
                  std::chrono::milliseconds(std::uint64_t{bytes} * 1000 / kLeastBodyRate);
     if (options_.look_at_head)
       if (const auto instead = options_.look_at_head(asked_of(from, reader.request()))) {
-        (void)write(from, *instead, false);
+        (void)write(from, *instead, detail::form_of(reader));
         return false;
       }
     return !reader.take_continue() || from.send(kContinue, now() + options_.deadline);
@@ -307,8 +334,11 @@ class SocketServer final : public Server {
     const std::size_t bytes = from.reader().buffered_bytes();
     held_bytes_ = held_bytes_ - from.counted_bytes + bytes;
     from.counted_bytes = bytes;
-    return held_bytes_ <= options_.bytes_under_way ||
-           from.reader().stage() == RequestReader::Stage::whole;
+    if (held_bytes_ <= options_.bytes_under_way ||
+        from.reader().stage() == RequestReader::Stage::whole)
+      return true;
+    held_bytes_ -= std::exchange(from.counted_bytes, 0);  // it goes: others are not refused for it
+    return false;
   }
 
   static Request asked_of(Connection& from, Request request) {
@@ -319,15 +349,17 @@ class SocketServer final : public Server {
 
   // Whether another one may come.
   bool answer(Connection& from) {
-    const bool goes_on = from.reader().keeps_alive() && options_.idle > Duration::zero();
-    form_ = {.in_chunks = !from.reader().is_1_0()};
+    detail::AnswerForm form = detail::form_of(from.reader());
+    const bool keeps_alive = from.reader().keeps_alive() && options_.idle > Duration::zero();
     const Request asked = asked_of(from, from.reader().take());
-    form_.without_body = asked.method == "HEAD";
+    from.body_begun = false;
     (void)count(from);
-    const bool written = write(from, answer_of(asked), goes_on);
+    const Answer told = answer_of(asked);
+    form.goes_on = keeps_alive && !draining_;
+    const bool written = write(from, told, form);
     from.since = now();
     from.until = from.since + (from.reader().is_empty() ? options_.idle : options_.deadline);
-    return written && goes_on;
+    return written && form.goes_on;
   }
 
   Answer answer_of(const Request& asked) const {
@@ -339,9 +371,8 @@ class SocketServer final : public Server {
     }
   }
 
-  bool write(Connection& to, const Answer& answer, bool goes_on) {
-    form_.goes_on = goes_on;
-    return detail::write_answer(to, answer, form_,
+  bool write(Connection& to, const Answer& answer, const detail::AnswerForm& form) const {
+    return detail::write_answer(to, answer, form,
                                 {now() + options_.answer_deadline, options_.deadline});
   }
 
@@ -351,8 +382,8 @@ class SocketServer final : public Server {
   }
 
   bool refuse(Connection& from, int status, const std::string& why) {
-    form_ = {};
-    (void)write(from, refusal(asked_of(from, from.reader().request()), status, why), false);
+    (void)write(from, refusal(asked_of(from, from.reader().request()), status, why),
+                detail::form_of(from.reader()));
     return end(from);
   }
 
@@ -365,14 +396,12 @@ class SocketServer final : public Server {
 
   bool end(Connection& from) {
     from.end();
+    {
+      std::lock_guard lock(mutex_);
+      ++ended_;
+    }
     from.until = now() + kRestPause;
-    return throw_away(from);
-  }
-
-  static bool throw_away(Connection& from) {
-    for (;;)
-      if (const auto got = from.throw_away(); got != Connection::Got::bytes)
-        return got == Connection::Got::nothing;
+    return from.throw_away();
   }
 
   const ServerOptions options_;
@@ -381,15 +410,14 @@ class SocketServer final : public Server {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool closing_ = false;
-  std::size_t open_ = 0, held_bytes_ = 0, free_threads_ = 0;
-  std::map<std::string, std::size_t> of_address_;
+  std::atomic<bool> draining_ = false;
+  detail::OpenCount open_;
+  std::size_t ended_ = 0, held_bytes_ = 0, free_threads_ = 0;  // ended: of the open ones
   std::deque<Owned> waiting_, back_;  // with something to do; to be watched again
   std::set<int> served_;              // file numbers
   std::vector<std::jthread> threads_;
   std::jthread watcher_;
-  static thread_local detail::AnswerForm form_;  // of the request that this thread answers
 };
-thread_local detail::AnswerForm SocketServer::form_;
 
 }  // namespace
 

@@ -82,7 +82,8 @@ class Server {
   virtual ~Server() = default;
 
   virtual HostPort place() const = 0;  // with the port that was taken
-  // Takes no more connections, and waits until what was asked is answered, or so long.
+  // Takes no more connections and ends those that wait for a request; waits until each request that has
+  // begun to come is answered, or so long.
   virtual void drain(std::chrono::milliseconds at_most) = 0;
   // Stops intake, breaks what is under way, joins the threads. No call of the handler after it.
   virtual void close() = 0;

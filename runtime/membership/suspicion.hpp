@@ -16,6 +16,7 @@ struct Suspicion {
   Time asked{};                      // the others, again, for a second observer
   std::set<NodeId> observers = {};   // who found it silent, this node perhaps among them
   std::set<NodeId> refused_by = {};  // who saw a reset and a refused dial
+  bool called_dead = false;          // by somebody who looks no further
 };
 
 // The least time for n live members on a machine of this health (0 = on time).

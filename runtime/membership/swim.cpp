@@ -9,6 +9,10 @@ namespace {
 // A claim about us may raise our counter by this much at most: a hostile number must not use up
 // the counter's range.
 constexpr std::uint64_t kMaxCounterJump = 1000;
+// Of one member in one life, at once and then.
+constexpr double kMostChanges = 20, kChangesPerSecond = 4;
+// A member that we hear from is told this often what others say of it: it must not be ours to flood.
+constexpr Duration kContestPause = std::chrono::milliseconds(300);
 }  // namespace
 
 Swim::Swim(MemberRecord self, SwimConfig config, RecordSigning signing, std::uint64_t seed,
@@ -120,16 +124,39 @@ bool Swim::contradicts(const Member& member, const Rumor& rumor) const {
 }
 
 bool Swim::acceptable(const MemberRecord& record) {
-  const bool good =
-      well_formed(record) && (!signing_.admitted || signing_.admitted(record.id)) &&
-      (config_.mutation.unsigned_records ||
-       signing_.verify(record.id, record.sign_key, signed_bytes(record), record.signature));
-  if (!good) ++rejected_;
-  return good;
+  if (well_formed(record) && (!signing_.admitted || signing_.admitted(record.id))) {
+    if (config_.mutation.unsigned_records ||
+        signing_.verify(record.id, record.sign_key, signed_bytes(record), record.signature))
+      return true;
+    forged_ = true;
+  }
+  ++rejected_;
+  return false;
+}
+
+// Whether the member's record may be replaced again in the same life. Each time costs a signature, and
+// all others are told: one that would say something new all day is heard as often as an honest one that
+// is suspected without end. What others make up about it takes nothing from that.
+bool Swim::may_change(Track& track) const {
+  return track.changes.any(now_, kMostChanges, kChangesPerSecond);
+}
+
+// Whether there is one.
+bool Swim::Allowance::any(Time now, double most, double per_second) {
+  const double seconds = std::chrono::duration<double>(now - seen).count();
+  left = std::min(most, left + per_second * seconds);
+  seen = now;
+  return left >= 1;
+}
+
+bool Swim::Allowance::take(Time now, double most, double per_second) {
+  if (!any(now, most, per_second)) return false;
+  left -= 1;
+  return true;
 }
 
 // Whether the table has a newer record now.
-bool Swim::apply_record(const MemberRecord& record, std::string_view reason) {
+bool Swim::apply_record(const MemberRecord& record, std::string_view reason, bool called_dead) {
   if (record.id == self_.id) {
     apply_own_record(record);
     return false;
@@ -140,6 +167,9 @@ bool Swim::apply_record(const MemberRecord& record, std::string_view reason) {
     const bool stale_boot = record.incarnation.boot < found->second.record.incarnation.boot;
     if (!(config_.mutation.accept_stale_boot && stale_boot)) return false;
   }
+  if (known && record.incarnation.boot == found->second.record.incarnation.boot &&
+      !may_change(tracks_[record.id]))
+    return false;
   if (!acceptable(record)) return false;
   if (!known) {
     if (members_.size() >= config_.max_members) {
@@ -157,9 +187,21 @@ bool Swim::apply_record(const MemberRecord& record, std::string_view reason) {
   member.record = record;
   track.suspicion.reset();
   track.dial_asked = false;
-  if (new_life) track.reset_seen = false;
-  set_state(member, record.left ? PeerHealth::left : PeerHealth::alive,
-            record.left ? "left" : (known ? reason : "joined"));
+  track.contested = Time{};
+  if (new_life) {
+    track.reset_seen = false;
+    track.changes = {kMostChanges, now_};
+  } else {
+    track.changes.left -= 1;
+  }
+  if (record.left) {
+    set_state(member, PeerHealth::left, "left");
+  } else if (!known && called_dead) {  // nobody is to take it for live before it has answered
+    begin_suspicion(member, reason);
+    hint_connect(member);
+  } else {
+    set_state(member, PeerHealth::alive, known ? reason : "joined");
+  }
   seeds_.erase(record.id);
   tell(member, true);
   return true;
@@ -180,7 +222,8 @@ void Swim::apply_own_record(const MemberRecord& record) {
 
 void Swim::apply_rumor(const NodeId& from, const Rumor& rumor) {
   if (rumor.record)
-    apply_record(*rumor.record, from == rumor.subject ? "answered" : "others say so");
+    apply_record(*rumor.record, from == rumor.subject ? "answered" : "others say so",
+                 rumor.state == PeerHealth::dead);
   if (rumor.state == PeerHealth::suspect || rumor.state == PeerHealth::dead)
     apply_claim(from, rumor);
   // It was not let in for a while.
@@ -201,9 +244,7 @@ void Swim::apply_claim(const NodeId& from, const Rumor& rumor) {
   }
   const bool is_news = member->state == PeerHealth::alive || rumor.state == PeerHealth::dead;
   if (is_news && contradicts(*member, rumor)) return contest(*member, rumor);
-  if (rumor.state == PeerHealth::suspect) return apply_suspect(*member, rumor);
-  confirm(*member, rumor);
-  set_dead(*member, "others say so");
+  apply_doubt(*member, rumor);
 }
 
 // We are called suspect or dead: object with a higher counter, and blame our own slowness first.
@@ -221,7 +262,8 @@ void Swim::refute(const Incarnation& claimed) {
   change_self(claimed.counter + 1);
 }
 
-// Adds the rumour's observers; whether any is new.
+// Adds the rumour's observers; whether any is new. The names may be made up: judge() does not rest on
+// them alone.
 bool Swim::confirm(Member& member, const Rumor& rumor) {
   Suspicion& suspicion = suspicion_of(member);
   bool fresh = false;
@@ -241,16 +283,21 @@ bool Swim::confirm(Member& member, const Rumor& rumor) {
 // We hear from it while others do not: tell it, so that it can object, and look again ourselves.
 void Swim::contest(Member& member, const Rumor& rumor) {
   if (!rumor.refused_by.empty()) ask_for_dial(member);
+  urge(member.record.id);
+  Track& track = tracks_[member.record.id];
+  if (track.contested != Time{} && now_ - track.contested < kContestPause) return;
+  track.contested = now_;
   Rumor claim = rumor;
   claim.record.reset();
   send_rumor(member.record.id, std::move(claim));
-  urge(member.record.id);
 }
 
-void Swim::apply_suspect(Member& member, const Rumor& rumor) {
+// Others find it silent, or take it as dead: that proves nothing, but we look, and it can object.
+void Swim::apply_doubt(Member& member, const Rumor& rumor) {
   const bool was_alive = member.state == PeerHealth::alive;
   if (was_alive) begin_suspicion(member, "others say so");
   const bool fresh = confirm(member, rumor);
+  if (rumor.state == PeerHealth::dead) suspicion_of(member).called_dead = true;
   if (was_alive) urge(member.record.id);
   if (judge(member)) return;
   if (fresh || was_alive) {
@@ -315,16 +362,24 @@ bool Swim::judge(Member& member) {
   if (member.state != PeerHealth::suspect || !track.suspicion) return false;
   Suspicion& suspicion = *track.suspicion;
   const NodeId& id = member.record.id;
-  const std::size_t refusals_wanted = live_count() >= 4 && confirmers(id) >= 1 ? 2 : 1;
-  if (suspicion.refused_by.size() >= refusals_wanted) {
+  const Duration waited = now_ - suspicion.started;
+  const Duration least = suspicion_minimum(config_, live_count(), health_);
+  const bool seen_here = suspicion.observers.contains(self_.id);
+  // Whoever was not among the few who looked at once (urge) looks in time for the verdict.
+  if (!seen_here && (suspicion.called_dead || waited >= least / 2)) probe_next(id);
+  const std::size_t refusals_wanted =
+      live_count() >= 4 && confirmers(id) >= 1 && !suspicion.called_dead ? 2 : 1;
+  if (suspicion.refused_by.contains(self_.id) && suspicion.refused_by.size() >= refusals_wanted) {
     set_dead(member, "connection refused");
     return true;
   }
   const std::size_t wanted = confirmers(id) >= 2 ? 2 : 1;
+  // Who calls it dead has waited for it.
   const Duration allowed =
-      suspicion_time(config_, live_count(), health_, suspicion.observers.size(), wanted);
-  const bool alone = suspicion.observers.size() < wanted;
-  const Duration least = suspicion_minimum(config_, live_count(), health_);
+      suspicion.called_dead
+          ? config_.suspicion_floor
+          : suspicion_time(config_, live_count(), health_, suspicion.observers.size(), wanted);
+  const bool alone = suspicion.observers.size() < wanted && !suspicion.called_dead;
   if (alone && now_ - std::max(suspicion.started, suspicion.asked) >= least) {
     // A single observer may only have a broken link of its own, or have missed what the others have
     // come to. Look again, ask again.
@@ -332,8 +387,8 @@ bool Swim::judge(Member& member) {
     urge(id);
     tell(member, false);
   }
-  if (alone || now_ - suspicion.started < allowed) return false;
-  set_dead(member, "silent");
+  if (!seen_here || alone || waited < allowed) return false;
+  set_dead(member, suspicion.called_dead ? "others say so" : "silent");
   return true;
 }
 

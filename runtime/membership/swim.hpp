@@ -10,7 +10,9 @@
 //   left     | alive (newer record only)     | -                     | -                 | -
 //
 // Evidence is complete when a suspicion timer runs out with two observers (one where fewer than two
-// others could confirm), or when two observers (one if n < 4) saw a reset and a refused re-dial.
+// others could confirm), or when two observers (one if n < 4) saw a reset and a refused re-dial; this
+// node must be among them. What others say of a death, whomever they name, only has it looked at, and
+// shortens the wait once it was found silent from here too.
 // Source: Das, Gupta, Motivala 2002 (SWIM); Dadgar, Phillips, Currey 2017 (Lifeguard).
 #pragma once
 
@@ -117,21 +119,35 @@ class Swim {
   int local_health() const { return health_; }
   // Messages and records dropped because they were malformed, unsigned or out of bounds.
   std::uint64_t rejected_messages() const { return rejected_; }
+  // Of them those with a record that nobody has signed, and those that cannot be read.
+  std::uint64_t forged_messages() const { return forged_messages_; }
+  std::uint64_t malformed_messages() const { return malformed_; }
 
  private:
+  struct Allowance {  // so many at once, and then so many a second
+    double left = 0;  // as of `seen`
+    Time seen{};
+
+    bool any(Time now, double most, double per_second);
+    bool take(Time now, double most, double per_second);
+  };
   struct Track {
     std::optional<Suspicion> suspicion;  // while suspect
     bool reset_seen = false;             // the connection broke and nothing was heard since
     bool dial_asked = false;  // others saw it refused, and we asked for a dial of our own
     Time last_hint{};         // last Connect that we asked for
+    Time unheard_until{};     // its rumours, as it passed on what nobody had signed
+    Time contested{};         // what is said of this incarnation, when we last told it
+    Allowance changes;        // of its record, in this life
+    Allowance asks;           // to probe others for it
+    Allowance asked_of;       // by others, to probe it for them
   };
   struct Probe {
     NodeId target;
     Time started{};
     Duration timeout{};  // to the indirect stage; three of them to the verdict
     bool indirect = false;
-    std::size_t helpers = 0;
-    std::size_t nacks = 0;
+    std::map<NodeId, bool> helpers;  // who were asked; whether they said no
   };
   struct Relay {  // somebody asked us to probe `target`
     NodeId requester;
@@ -152,11 +168,13 @@ class Swim {
   // swim.cpp: records, rumours, verdicts
   Member* known(const NodeId& id);
   bool acceptable(const MemberRecord& record);
-  bool apply_record(const MemberRecord& record, std::string_view reason);
+  bool may_change(Track& track) const;
+  // `called_dead`: by who tells of it.
+  bool apply_record(const MemberRecord& record, std::string_view reason, bool called_dead = false);
   void apply_own_record(const MemberRecord& record);
   void apply_rumor(const NodeId& from, const Rumor& rumor);
   void apply_claim(const NodeId& from, const Rumor& rumor);
-  void apply_suspect(Member& member, const Rumor& rumor);
+  void apply_doubt(Member& member, const Rumor& rumor);
   void contest(Member& member, const Rumor& rumor);
   void refute(const Incarnation& claimed);
   void begin_suspicion(Member& member, std::string_view reason);
@@ -174,6 +192,7 @@ class Swim {
   void take_connection(const NodeId& peer, LinkState state);
 
   // swim_probing.cpp: time and sending
+  void take_rumors(const NodeId& from, const std::vector<Rumor>& rumors);
   void take_message(const NodeId& from, const Message& message);
   void take_goodbye_answer(const NodeId& from, const Message& message);
   void say_goodbye(const NodeId& to);
@@ -185,7 +204,6 @@ class Swim {
   void start_probes();
   void start_probe(const Member& member);
   const Member* next_target();
-  void advance_relays();
   void judge_suspects();
   void repeat_gossip();
   void retry_dead();
@@ -198,12 +216,20 @@ class Swim {
   void send_table(const NodeId& to, bool reply_wanted);
   void hint_connect(Member& member);
   void urge(const NodeId& target);
+  void probe_next(const NodeId& target);
   std::vector<NodeId> pick(std::size_t count, const std::function<bool(const Member&)>& accept);
   Rumor rumor_of(const Member& member, bool with_record) const;
   Rumor own_rumor() const;
   void tell(const Member& member, bool with_record);
   int tell_limit() const;
   Duration jittered(Duration duration);
+
+  // swim_helping.cpp: probes through others
+  void ask_helpers(std::uint64_t sequence, Probe& probe);
+  void take_help(const NodeId& from, const Message& message);
+  void take_request(const NodeId& from, const Message& message);
+  void pass_answer_on(const NodeId& from, std::uint64_t sequence);
+  void advance_relays();
 
   SwimConfig config_;
   RecordSigning signing_;
@@ -228,7 +254,8 @@ class Swim {
   bool conflict_told_ = false;
   std::map<NodeId, std::uint64_t> goodbyes_;  // not answered yet, by the sequence of the ping
   bool goodbye_answered_ = false;
-  std::uint64_t rejected_ = 0;
+  std::uint64_t rejected_ = 0, forged_messages_ = 0, malformed_ = 0;
+  bool forged_ = false;  // a record of the message that is taken now
   Time last_run_{};
   Duration until_tick_;  // as tick_interval() was at the last tick
   Time next_probe_{};

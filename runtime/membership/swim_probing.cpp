@@ -1,7 +1,8 @@
-// The rules of time: ticks, probes and their helpers, full tables, the dead who are tried again.
+// The rules of time: ticks, probes, full tables, the dead who are tried again.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <set>
 
 #include "runtime/membership/membership_codec.hpp"
 #include "runtime/membership/swim.hpp"
@@ -11,9 +12,9 @@ namespace gpunode::membership {
 namespace {
 constexpr std::size_t kPiggybackRumors = 8;
 constexpr std::size_t kPiggybackBytes = 4096;
-constexpr std::size_t kMaxRelays = 256;
 constexpr Duration kSyncPause = std::chrono::milliseconds(300);
 constexpr Duration kHintPause = std::chrono::milliseconds(500);
+constexpr Duration kUnheardAfterForgery = std::chrono::seconds(1);
 }  // namespace
 
 Duration Swim::jittered(Duration duration) {
@@ -66,13 +67,33 @@ Actions Swim::on_message(Time now, const NodeId& from, ByteView bytes) {
       self_.left ? take_goodbye_answer(from, *message) : take_message(from, *message);
     } else {
       ++rejected_;
+      ++malformed_;
     }
   });
 }
 
+// Who passes on what nobody has signed lies, as an honest node checks what it passes on: nothing else is
+// believed of the message, and no rumour of the sender for a while, so that checking costs little. Of
+// several rumours about one subject the first is read: a message of ours has no more to say of it.
+void Swim::take_rumors(const NodeId& from, const std::vector<Rumor>& rumors) {
+  if (const auto track = tracks_.find(from);
+      track != tracks_.end() && now_ < track->second.unheard_until)
+    return;
+  forged_ = false;
+  std::set<NodeId> subjects;
+  for (const Rumor& rumor : rumors) {
+    if (!subjects.insert(rumor.subject).second) continue;
+    apply_rumor(from, rumor);
+    if (!forged_) continue;
+    ++forged_messages_;
+    if (find(from)) tracks_[from].unheard_until = now_ + kUnheardAfterForgery;
+    return;
+  }
+}
+
 void Swim::take_message(const NodeId& from, const Message& message) {
   answered(from, true);
-  for (const Rumor& rumor : message.rumors) apply_rumor(from, rumor);
+  take_rumors(from, message.rumors);
   const Member* sender = find(from);
   if (!sender)
     send_table(from, true);
@@ -81,25 +102,13 @@ void Swim::take_message(const NodeId& from, const Message& message) {
   switch (message.kind) {
     case MessageKind::ping:
       return send(from, {MessageKind::ack, message.sequence, self_.id});
-    case MessageKind::ack: {
-      if (message.target != from) answered(message.target, false);
-      const auto relay = relays_.find(message.sequence);
-      if (relay == relays_.end() || relay->second.target != from) return;
-      send(relay->second.requester, {MessageKind::ack, relay->second.sequence, from});
-      relays_.erase(relay);
-      return;
-    }
-    case MessageKind::ping_request: {
-      if (relays_.size() >= kMaxRelays || message.target == self_.id) return;
-      const std::uint64_t sequence = ++sequence_;
-      relays_[sequence] = {from, message.sequence, message.target, now_ + config_.ack_timeout};
-      return send(message.target, {MessageKind::ping, sequence});
-    }
-    case MessageKind::nack: {
-      const auto probe = probes_.find(message.sequence);
-      if (probe != probes_.end()) ++probe->second.nacks;
-      return;
-    }
+    case MessageKind::ack:
+      return message.target == from ? pass_answer_on(from, message.sequence)
+                                    : take_help(from, message);
+    case MessageKind::nack:
+      return take_help(from, message);
+    case MessageKind::ping_request:
+      return take_request(from, message);
     case MessageKind::sync:
       if (message.reply_wanted) send_table(from, false);
       return;
@@ -175,14 +184,7 @@ void Swim::advance_probes() {
     if (waited >= 3 * probe.timeout) {
       failed.push_back(sequence);
     } else if (waited >= probe.timeout && !probe.indirect) {
-      probe.indirect = true;
-      const NodeId target = probe.target;
-      const auto helpers = pick(config_.indirect_probes, [&](const Member& member) {
-        return member.state == PeerHealth::alive && member.record.id != target;
-      });
-      probe.helpers = helpers.size();
-      for (const NodeId& helper : helpers)
-        send(helper, {MessageKind::ping_request, sequence, target});
+      ask_helpers(sequence, probe);
     }
   }
   for (const std::uint64_t sequence : failed)
@@ -191,7 +193,8 @@ void Swim::advance_probes() {
 
 void Swim::fail_probe(const Probe& probe) {
   // Helpers that did not even say "no" hint that it is we who are slow or cut off.
-  shift_health(static_cast<int>(probe.helpers - std::min(probe.helpers, probe.nacks)));
+  shift_health(static_cast<int>(
+      std::ranges::count_if(probe.helpers, [](const auto& each) { return !each.second; })));
   Member* member = known(probe.target);
   if (member && member->is_live()) suspect(*member);
 }
@@ -228,8 +231,14 @@ void Swim::start_probe(const Member& member) {
   const NodeId& target = member.record.id;
   for (const auto& [sequence, probe] : probes_)
     if (probe.target == target) return;
+  // Whom others call dead is not waited for as long as our own slowness would have it.
+  constexpr int kPatience = 2;
+  const auto track = tracks_.find(target);
+  const bool called_dead = member.state == PeerHealth::suspect && track != tracks_.end() &&
+                           track->second.suspicion && track->second.suspicion->called_dead;
+  const int slowness = called_dead ? std::min<int>(health_, kPatience) : health_;
   Message ping{MessageKind::ping, ++sequence_};
-  probes_[ping.sequence] = {target, now_, config_.ack_timeout * (1 + health_), false, 0, 0};
+  probes_[ping.sequence] = {target, now_, config_.ack_timeout * (1 + slowness), false, {}};
   // Buddy rule: a suspect learns of it with the very probe, so that it can object.
   if (member.state == PeerHealth::suspect) ping.rumors.push_back(rumor_of(member, false));
   send(target, std::move(ping));
@@ -239,18 +248,11 @@ void Swim::urge(const NodeId& target) {
   // In a large house a few look again, not all at once.
   const std::size_t live = live_count();
   if (live > 64 && !rng_.chance(16.0 / static_cast<double>(live))) return;
-  if (std::find(urgent_.begin(), urgent_.end(), target) == urgent_.end()) urgent_.push_back(target);
+  probe_next(target);
 }
 
-void Swim::advance_relays() {
-  std::vector<Relay> expired;
-  std::erase_if(relays_, [&](const auto& each) {
-    if (now_ < each.second.deadline) return false;
-    expired.push_back(each.second);
-    return true;
-  });
-  for (const Relay& relay : expired)
-    send(relay.requester, {MessageKind::nack, relay.sequence, relay.target});
+void Swim::probe_next(const NodeId& target) {
+  if (std::find(urgent_.begin(), urgent_.end(), target) == urgent_.end()) urgent_.push_back(target);
 }
 
 void Swim::judge_suspects() {

@@ -87,8 +87,9 @@ Result<AuditLog> AuditLog::open(storage::FileSystem& files, const storage::Path&
 
 Result<AuditLog> AuditLog::open_or_begin_anew(storage::FileSystem& files,
                                               const storage::Path& state_directory,
-                                              const Identity& identity, WallTime now) {
-  auto log = open(files, state_directory, identity);
+                                              const Identity& identity, WallTime now,
+                                              Limits limits) {
+  auto log = open(files, state_directory, identity, limits);
   if (log ||
       (log.error().code != ErrorCode::corrupted && log.error().code != ErrorCode::unsupported))
     return log;
@@ -97,7 +98,7 @@ Result<AuditLog> AuditLog::open_or_begin_anew(storage::FileSystem& files,
   if (!aside) return aside.error().within("audit log");
   log::error("security", "the audit log does not verify: " + why + "; it is kept as " +
                              aside->string() + ", and a new one begins");
-  auto anew = open(files, state_directory, identity);
+  auto anew = open(files, state_directory, identity, limits);
   if (!anew) return anew;
   if (auto noted = anew->append(now, "audit_begun_anew",
                                 {{"reason", why}, {"kept_as", aside->filename().string()}});
@@ -119,7 +120,7 @@ Result<void> AuditLog::append(WallTime now, std::string_view event,
   if (broken_) {
     if (auto mended = mend(); !mended) return mended;
   }
-  auto written = append_line(utc_text(now, "%Y-%m-%dT%H:%M:%SZ"), event, fields);
+  auto written = append_line(now, event, fields);
   broken_ = !written;
   if (!written) return written.error().within("audit log");
   return {};
@@ -148,8 +149,18 @@ Result<void> AuditLog::open_segment() {
   return {};
 }
 
-Result<void> AuditLog::append_line(const std::string& time, std::string_view event,
+Result<void> AuditLog::settle() {
+  if (!head_waits_ || broken_) return {};
+  auto stored = store_head();
+  broken_ = !stored;
+  if (!stored) return stored.error().within("audit log");
+  head_waits_ = false;
+  return {};
+}
+
+Result<void> AuditLog::append_line(WallTime now, std::string_view event,
                                    const std::vector<AuditField>& fields) {
+  const std::string time = utc_text(now, "%Y-%m-%dT%H:%M:%SZ");
   const std::string statement = audit_statement(chain_.end.entries + 1, time, json_text(event),
                                                 json_fields(fields), chain_.end.last);
   const std::string line =
@@ -166,7 +177,11 @@ Result<void> AuditLog::append_line(const std::string& time, std::string_view eve
   segment.bytes += line.size() + 1;
   segment.end = chain_.end;
   const bool less = give_up_oldest();
+  const bool is_soon = now >= head_stored_ && now - head_stored_ < limits_.head_every;
+  head_waits_ = is_soon && !less;  // of the first entry, too, as none was stored before
+  if (head_waits_) return {};
   if (auto stored = store_head(); !stored) return stored;
+  head_stored_ = now;
   if (less) remove_given_up();
   return {};
 }

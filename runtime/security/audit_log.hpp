@@ -27,6 +27,9 @@ class AuditLog {
     std::uint64_t segment_bytes = 4u << 20;
     std::uint64_t total_bytes = 64u << 20;
     std::size_t segments = 1024;
+    // The head's record is written no more often; entries are on disk before, and a log is whole that goes
+    // on behind its head. What ends since the last head could be cut off by who has the disk.
+    std::chrono::milliseconds head_every{0};
   };
 
   // Verifies the log in `state_directory` and goes on in a new file of it. `files` and `identity`
@@ -41,10 +44,12 @@ class AuditLog {
   // audit.damaged-1 and so on, and a new one begins by saying so.
   static Result<AuditLog> open_or_begin_anew(storage::FileSystem& files,
                                              const storage::Path& state_directory,
-                                             const Identity& identity, WallTime now);
+                                             const Identity& identity, WallTime now, Limits limits);
 
   // Adds an entry; durable when this returns. Fails with io_error, disk_full.
   Result<void> append(WallTime now, std::string_view event, const std::vector<AuditField>& fields);
+  // Writes the head's record, where that waits. Fails with io_error, disk_full.
+  Result<void> settle();
 
   std::uint64_t entries() const { return chain_.end.entries; }
   const AuditHead& head() const { return chain_.end; }
@@ -55,7 +60,7 @@ class AuditLog {
            Limits limits);
   Result<void> reload();
   Result<void> mend();
-  Result<void> append_line(const std::string& time, std::string_view event,
+  Result<void> append_line(WallTime now, std::string_view event,
                            const std::vector<AuditField>& fields);
   Result<void> open_segment();
   Result<void> store_head();
@@ -69,6 +74,8 @@ class AuditLog {
   std::unique_ptr<storage::WritableFile> file_;  // of the newest segment, once it is written to
   storage::DurableRecord head_;
   AuditChain chain_;
+  WallTime head_stored_{};
+  bool head_waits_ = false;
   bool broken_ = false;  // a write failed: what is on disk is not known
 };
 

@@ -105,9 +105,11 @@ JoinServer::Actions JoinServer::on_relayed(Time now, WallTime wall, const NodeId
   return decide(now, wall, {relay, via}, frame);
 }
 
-JoinServer::Actions JoinServer::on_relay_answer(std::uint64_t relay, ByteView frame) {
-  const auto relayed = relays_.extract(relay);
-  if (!relayed) return {};
+JoinServer::Actions JoinServer::on_relay_answer(const NodeId& issuer, std::uint64_t relay,
+                                                ByteView frame) {
+  const auto found = relays_.find(relay);
+  if (found == relays_.end() || found->second.issuer != issuer) return {};
+  const auto relayed = relays_.extract(found);
   return {Send{relayed.mapped().exchange, to_bytes(frame)}};
 }
 

@@ -100,7 +100,8 @@ class JoinServer {
   Actions on_relayed(Time now, WallTime wall, const NodeId& via, std::uint64_t relay,
                      ByteView frame);
   // As the relay: the issuer's answer, or that the issuer cannot be reached any more.
-  Actions on_relay_answer(std::uint64_t relay, ByteView frame);
+  // Nothing: another member says so than was asked, or nobody was.
+  Actions on_relay_answer(const NodeId& issuer, std::uint64_t relay, ByteView frame);
   Actions on_relay_failed(std::uint64_t relay);
 
   // As who dialled: which of DialBack's endpoints answered; empty = none.

@@ -73,6 +73,12 @@ struct PeerAddress {
   std::array<std::byte, 32> curve_public_key{};
 };
 
+// Why a frame of a peer was thrown away: it is none that the link protocol knows; is of a session that is
+// over, or was never opened, of which an honest peer has some under way when a session breaks; or would open
+// one more session than a peer may in that time.
+// A later program's message, of a topic that this one does not know, is dropped too.
+enum class Dropped { unreadable, out_of_session, too_often, of_later_version };
+
 // Called on the link's own threads; must not block and must not call back into close().
 struct LinkEvents {
   std::function<void(const NodeId& from, Lane lane, Message message)> on_message;
@@ -88,6 +94,8 @@ struct LinkEvents {
   // Asked before a message of the peer is read on bulk; a link may do without. False: its connection
   // is left alone for a millisecond, so that the peer has to wait; those of others are read.
   std::function<bool(const NodeId& from)> may_read = {};
+  // Of each; a link may do without.
+  std::function<void(const NodeId& from, Dropped why)> on_dropped = {};
 };
 
 struct LinkCounters {

@@ -2,6 +2,7 @@
 #include "actors/inference/copy_codec.hpp"
 #include "actors/inference/infer_codec.hpp"
 #include "actors/inference/kserve.hpp"
+#include "actors/inference/part_codec.hpp"
 #include "runtime/http/request_reader.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 
@@ -45,6 +46,23 @@ void run_infer(ByteView input) {
         GPUNODE_CHECK(is_whole(tensor), "a tensor has not what its shape says");
 }
 
+// One of the middle of a small model.
+class Part final : public model::DecoderPart {
+ public:
+  Part() { is_.takes = is_.gives = 4; }
+  const model::ModelPart& is() const override { return is_; }
+  std::size_t context() const override { return 48; }
+  std::size_t page() const override { return 16; }
+  model::DecoderExtents extents() const override { return {2, 8, 6}; }
+  std::size_t vocabulary() const override { return 256; }
+  Result<void> run(const model::PassRows&, std::span<const float>, std::span<float>) override {
+    return {};
+  }
+
+ private:
+  model::ModelPart is_;
+};
+
 void run_model_copy(ByteView input) {
   using namespace inference;
   round_trip(input, decode_copy, [](const CopyMessage& one) { return encode_copy(one); });
@@ -56,6 +74,21 @@ void run_model_copy(ByteView input) {
     bytes += content->piece_bytes(piece);
   GPUNODE_CHECK(bytes == content->image_bytes + content->text_bytes(),
                 "the pieces are not what there is");
+}
+
+void run_model_part(ByteView input) {
+  using namespace inference;
+  round_trip(input, decode_part, [](const PartMessage& one) { return encode_part(one); });
+  const auto message = decode_part(input);
+  const auto* pass = message ? std::get_if<PartPass>(&*message) : nullptr;
+  if (!pass) return;
+  GPUNODE_CHECK(pass->part.number < pass->part.of, "a part is one of those that there are");
+  // As a part does with rows of anybody's.
+  static Part part;
+  std::vector<float> out(std::min<std::size_t>(pass->rows.positions.size(), 8) * 4);
+  if (!model::check_rows(part, pass->rows, pass->values, out.size())) return;
+  for (const std::int32_t page : pass->rows.pages)
+    GPUNODE_CHECK(page >= 0 && page < 6, "a page that the part does not have");
 }
 
 // The first two bytes say how long the JSON is.
@@ -105,10 +138,9 @@ std::vector<Target> front_targets() {
              return std::vector<Bytes>{
                  text_bytes(
                      "POST /v1/a%20b?c=d+e HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nabGET / "
-                     "HTTP/1.1\r\n\r\n"),
-                 text_bytes(
-                     "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n"
-                     "3;a\r\nabc\r\n0\r\nX: y\r\n\r\n")};
+                     "HTTP/1.1\r\nHost: a\r\n\r\n"),
+                 text_bytes("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
+                            "Expect: 100-continue\r\n\r\n3;a\r\nabc\r\n0\r\nX: y\r\n\r\n")};
            }},
           {"infer", run_infer,
            [] {
@@ -126,6 +158,19 @@ std::vector<Target> front_targets() {
              checkpoint::describe_bytes(content, {{"config.json", "{}"}}, Bytes(9));
              return std::vector<Bytes>{encode_copy(content), encode_copy(CopyAsk{{}, 3}),
                                        encode_copy(CopyAsk{})};
+           }},
+          {"model_part", run_model_part,
+           [] {
+             PartPass pass{.part = {{}, 1, 3}, .life = 7, .rows = {}, .values = {1, 2, 3, 4}};
+             pass.rows = {.tokens = {},
+                          .positions = {3},
+                          .texts = {1},
+                          .pages = {0, 1, 2, 3, 4, 5},
+                          .chosen = {0}};
+             return std::vector<Bytes>{
+                 encode_part(pass), encode_part(PartOpen{{{}, 1, 3}, 5, 2, 4, {2, 8, 6}}),
+                 encode_part(PartOpened{9}), encode_part(PartClose{{{}, 1, 3}, 9}),
+                 encode_part(PartValues{{1, 2, 3, 4}})};
            }},
           {"kserve", run_kserve, kserve_bodies, std::size_t{1} << 20, 200}};
 }

@@ -188,7 +188,7 @@ TEST(Resnet, TellsTheScoresThatEvaluationJudges) {
   double loss = 0;
   for (const Sample& sample : ready.samples) {
     std::vector<float> scores(4);
-    ASSERT_TRUE(ready.program->scores(0, sample, scores));
+    ASSERT_TRUE(ready.program->scores(0, {&sample, 1}, scores));
     const auto label = static_cast<std::size_t>(sample.index % 4);
     double total = 0;
     for (const float score : scores) total += std::exp(double{score});
@@ -200,7 +200,7 @@ TEST(Resnet, TellsTheScoresThatEvaluationJudges) {
   EXPECT_NEAR(loss, judged->loss, 1e-4);
   EXPECT_EQ(correct, judged->correct);
   std::vector<float> few(3);
-  EXPECT_EQ(ready.program->scores(0, ready.samples[0], few).error().code,
+  EXPECT_EQ(ready.program->scores(0, {ready.samples.data(), 1}, few).error().code,
             ErrorCode::invalid_argument);
 }
 

@@ -11,8 +11,10 @@ import cluster
 BOUND_MB = 200  # that a flood of one member may cost, of whatever kind
 SECONDS = 2
 THREADS = 12  # that it may start
-# Refused by their number. What is of no job and no offer here is done with at once, however much it is.
-RATED = ("gossip", "directory", "admission", "question", "work")
+# Hundreds a second that cannot be read: who sends them is put off. Others are refused by their number. What is
+# of no job and no offer here is done with at once, however much it is.
+PUT_OFF = ("gossip", "directory")
+RATED = ("admission", "question", "work")
 
 
 class Watch:
@@ -46,13 +48,13 @@ class Flood(cluster.ProcessTest):
         super().setUp()
         self.first = self.world.start("first")
         self.second = self.world.join("second", self.first)
-        self.rogue = self.joined_as_rogue()
+        self.rogue = self.joined_as("rogue")
         self.victim = next(one["id"] for one in self.first.ask("nodes", "--json").json["nodes"]
                            if one["name"] == "first")
 
-    def joined_as_rogue(self):
+    def joined_as(self, name):
         token = self.world.token(self.first, "--role", "compute,submit,call")
-        return self.world.start("rogue", "join", self.first.join_address,
+        return self.world.start(name, "join", self.first.join_address,
                                 env={"GPUNODE_TOKEN": token})
 
     def manifest(self):
@@ -64,14 +66,18 @@ class Flood(cluster.ProcessTest):
                 return os.path.join(folder, "manifest")
         raise AssertionError("no manifest")
 
-    def flood(self, kind, *more):
-        return self.world.hostile("--state", self.rogue.state, "--victim", self.victim, "--attack",
+    def flood(self, rogue, kind, *more):
+        return self.world.hostile("--state", rogue.state, "--victim", self.victim, "--attack",
                                   kind, "--seconds", str(SECONDS), "--cpu", "1", *more)
 
     def refused(self, kind):
         text = self.first.ask("metrics").out
         found = re.search(rf'^gpunode_peer_refused_total{{load="{kind}"}} (\d+)', text, re.M)
         return int(found.group(1)) if found else 0
+
+    def put_off(self):
+        return "\n".join(line for line in self.first.said().splitlines()
+                         if "its links are closed for" in line)
 
     def train(self, name):
         """A job of the honest nodes, from begin to end."""
@@ -83,11 +89,16 @@ class Flood(cluster.ProcessTest):
         manifest = self.manifest()
         self.train("before")
         self.rogue.kill()
+        # Whoever is put off for one kind sends little of the next.
+        rogues = {kind: self.joined_as(f"rogue-{kind}") for kind in (*PUT_OFF, "admission")}
+        for rogue in rogues.values():
+            rogue.kill()
         for kind in ("gossip", "directory", "admission", "job", "job_bulk", "service", "question",
                      "work"):
             with self.subTest(kind=kind):
                 watch = Watch(self.first.process.pid)
-                flood = self.flood(kind, *(["--manifest", manifest] if kind == "work" else []))
+                flood = self.flood(rogues.get(kind, self.rogue), kind,
+                                   *(["--manifest", manifest] if kind == "work" else []))
                 began = time.monotonic()
                 self.train(f"during-{kind}".replace("_", "-"))
                 took = time.monotonic() - began
@@ -100,6 +111,8 @@ class Flood(cluster.ProcessTest):
                 self.assertGreater(told[kind], 0)
                 self.assertLess(megabytes, BOUND_MB)
                 self.assertLess(threads, THREADS)
+                if kind in PUT_OFF:
+                    self.assertIn(f"rogue-{kind} (", self.put_off(), "its links are closed")
                 if kind in RATED:
                     self.assertGreater(self.refused(kind), 0)
                 if kind in ("question", "work"):

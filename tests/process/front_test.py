@@ -166,8 +166,8 @@ class WhoMeansHarm(Front):
 
     def test_slow_ones_hold_nobody_up_and_are_told(self):
         before = resident_bytes(self.node)
-        slow = [b"", b"GET /v1/mod", b"POST /v1/completions HTTP/1.1\r\nContent-Type: application/json"
-                b"\r\nContent-Length: 1000000\r\n\r\n{"]
+        slow = [b"", b"GET /v1/mod", b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                b"Content-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"]
         for text in slow:
             self.hold(text, 400)
         stop = threading.Event()
@@ -194,7 +194,7 @@ class WhoMeansHarm(Front):
     def test_thousands_at_once_leave_the_others_served(self):
         before = resident_bytes(self.node)
         for _ in range(8):
-            self.hold(b"GET /v1/models HTTP/1.1\r\n", 500)
+            self.hold(b"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\n", 500)
             self.is_served()
             for one in self.held[:-900]:  # so many may this test have open itself
                 one.close()
@@ -203,12 +203,15 @@ class WhoMeansHarm(Front):
 
     def test_what_is_too_much_is_refused_in_openais_form(self):
         for request, status in (
-                (b"GET /v1/models HTTP/1.1\r\nX: " + b"x" * 40_000, 431),
-                (b"POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\n"
+                (b"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 40_000, 431),
+                (b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                 b"Content-Type: application/json\r\n"
                  b"Content-Length: 99999999\r\n\r\n", 413),
-                (b"POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\n"
+                (b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                 b"Content-Type: application/json\r\n"
                  b"Transfer-Encoding: chunked\r\n\r\nffffff\r\n", 413),
-                (b"POST /v1/completions HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+                (b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\n"
+                 b"Content-Length: 2\r\n\r\n", 400), (b"GET /v1/models HTTP/1.1\r\n\r\n", 400),
                 (b"\x16\x03\x01\x02\x00\r\n\r\n", 400), (b"PRI * HTTP/2.0\r\n\r\n", 505)):
             with self.subTest(status=status, request=request[:40]):
                 one = self.dial(self.node)

@@ -28,6 +28,13 @@ def resident(node):
         return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def processor(node):
+    """Seconds of the processor that the node's process has used."""
+    with open(f"/proc/{node.process.pid}/stat", encoding="ascii") as stream:
+        fields = stream.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Hostile(cluster.ProcessTest):
     def setUp(self):
         super().setUp()
@@ -72,6 +79,7 @@ class Hostile(cluster.ProcessTest):
     def window(self, attack, seconds):
         """What the five do meanwhile."""
         before = self.line(self.nodes[0])["step"]
+        used = sum(processor(node) for node in self.nodes)
         probe = self.hostile(self.probe, "probe", seconds)
         other = self.hostile(self.mallory, attack, seconds)
         told = {}
@@ -80,10 +88,21 @@ class Hostile(cluster.ProcessTest):
             self.assertEqual(process.returncode, 0, f"{attack}: {err}")
             told[name] = json.loads(out)
         told["speed"] = (self.line(self.nodes[0])["step"] - before) / (seconds + 2)
+        told["used"] = (sum(processor(node) for node in self.nodes) - used) / (seconds + 2)
         told["resident"] = [resident(node) for node in self.nodes]
         for node in self.nodes:
             self.assertIsNone(node.process.poll(), f"{node.name} ended: {node.said()[-3000:]}")
         return told
+
+    def times_put_off(self):
+        return sum(node.said().count("its links are closed for") for node in self.nodes)
+
+    @staticmethod
+    def burden(quiet, hostile):
+        """Of the processor that the nodes use: what for a step, and how much in all."""
+        each = [1e3 * told["used"] / told["speed"] for told in (quiet, hostile)]
+        return (f"{each[0]:.2f} and {each[1]:.2f} ms of processor a step, {quiet['used']:.2f} and "
+                f"{hostile['used']:.2f} cores")
 
     def compare(self, name, quiet, hostile):
         more = max(b - a for a, b in zip(quiet["resident"], hostile["resident"])) / 1e6
@@ -92,7 +111,8 @@ class Hostile(cluster.ProcessTest):
         print(f"{name}: speed {speed:.2f} of {quiet['speed']:.1f} steps/s, p99 of calls "
               f"{hostile['calls']['p99_ms']:.1f} ms, {calls:.2f} of quiet, lost "
               f"{hostile['calls']['lost']} of {hostile['calls']['calls']}, memory {more:+.0f} MB; "
-              f"{hostile['attack']}", flush=True)
+              f"{self.burden(quiet, hostile)}, put off {self.times_put_off()} times; {hostile['attack']}",
+              flush=True)
         return speed, calls, more
 
     def test_who_has_no_part_in_a_job_harms_it_little(self):
@@ -118,6 +138,19 @@ class Hostile(cluster.ProcessTest):
         self.assertGreater(speed, 0.8 if OPTIONS.judge else 0.4)
         self.assertLess(calls, 3 if OPTIONS.judge else 10)
         self.check_weights()
+
+    def test_who_sends_what_cannot_be_read_is_put_off(self):
+        if OPTIONS.judge or OPTIONS.each:
+            self.skipTest("seen in the short run")
+        self.world.write("tokens", "\n")
+        self.probe = self.keys_of("probe", "compute,call,observe")
+        self.mallory = self.keys_of("mallory", "compute,call")
+        told = self.window("garbage", 5)
+        self.assertGreater(self.times_put_off(), 0, told)
+        self.assertEqual(told["calls"]["lost"], 0, "who is honest is heard")
+        self.assertEqual(len(self.line(self.nodes[0])["members"]), NODES, "nobody was put out")
+        audited = self.nodes[0].ask("audit", "show").out + self.nodes[1].ask("audit", "show").out
+        self.assertIn("mallory", self.nodes[0].said() + audited)
 
     def saved(self, node):
         return [one["step"] for one in node.ask("checkpoint", "ls", "--json").json["checkpoints"]]

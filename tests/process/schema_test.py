@@ -10,6 +10,7 @@ import signal
 import subprocess
 
 import cluster
+from models import write_model
 
 TYPES = {
     "text": lambda value: isinstance(value, str),
@@ -207,11 +208,19 @@ class Schema(cluster.ProcessTest):
                  "--prompt-tokens", "4")
         self.ask(a, "devices")
         self.ask(a, "unserve", "m")
+        draft = self.world.path("draft.safetensors")
+        write_model(draft, layers=1, channels=16)
+        self.ask(a, "serve", draft, "--name", "m", "--draft", draft)
+        self.ask(a, "models")
+        self.ask(a, "unserve", "m")
         out = self.world.path("weights")
         self.ask(a, "checkpoint ls")
         self.ask(a, "checkpoint verify", "small")
         path = self.ask(a, "checkpoint export", "small", "--out", out)["path"]
         self.assertEqual(path, out)
+        self.ask(a, "serve", path, "--name", "half", "--part", "1/2")
+        self.ask(a, "models")
+        self.ask(a, "unserve", "half")
         folder = self.world.path("other")
         self.ask(None, "model export", out, "--out", folder)
         self.ask(None, "model import", folder, "--out", self.world.path("again"))

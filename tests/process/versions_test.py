@@ -31,7 +31,7 @@ class Versions(cluster.ProcessTest):
     def versions(self, node):
         """By node, what it serves."""
         told = node.ask("models", "--json").json["models"]
-        return {one["node"]: (one["version"], one["digest"]) for one in told if one["model"] == "m"}
+        return {one["node"]: (one.get("version"), one.get("digest")) for one in told if one["model"] == "m"}
 
     def wait_for(self, node, expected):
         cluster.wait_until(lambda: self.versions(node) == expected, f"{expected} are served")

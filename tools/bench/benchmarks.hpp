@@ -16,6 +16,14 @@ int products(int argc, char** argv);
 // Status 1 with --require if a bar is missed.
 int decode(int argc, char** argv);
 
+// batching [--seconds S] [--load X] [--deadline-ms N] [--threads N] [--require]
+// Status 1 with --require if a bar is missed.
+int batching(int argc, char** argv);
+
+// draft [--threads N] [--rounds N] [--tokens N] [--layers N] [--texts LIST] [--later LIST]
+//   [--temperature T] [--most TEXTS]
+int draft(int argc, char** argv);
+
 // rows [--seconds S] [--threads N] [--rounds R]
 int rows(int argc, char** argv);
 

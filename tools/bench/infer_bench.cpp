@@ -116,7 +116,8 @@ class BareFunction {
   }
   bool run(std::span<const float> row) {
     std::memcpy(sample_.data(), row.data(), row.size_bytes());
-    return program_->scores(0, {0, sample_}, scores_).has_value();
+    const model::Sample sample{0, sample_};
+    return program_->scores(0, {&sample, 1}, scores_).has_value();
   }
 
  private:

@@ -15,21 +15,29 @@ description    | text     | | kind and size
 version        | whole    | | its number under that name
 digest         | text     | | of all that it is made of: weights as they are kept, tokenizer and the like
 weights        | text     | | the format that they are kept in: fp32, bf16, int8, int4
+draft          | text     | it has one | digest of the smaller model that guesses its tokens
+deterministic  | truth    | it was asked for | true: a text is the same whatever others are read beside it, on a GPU too
+draft_left_out | truth    | a copy of one with a draft | true: it has none, as no --draft named one
 differs_from   | texts    | there are any | live nodes that serve another version under that name
+part           | text     | it is one of a model's | which of how many, as 2/3
+missing_parts  | texts    | there are any | parts that no live node serves, without which part 1 refuses calls
 
 = unserve
 model          | text     | | what was withdrawn
 
 = @models
 models         | list     | | what is served in the cluster, a line for each node that does
-models[].model | text     | | what it is called
+models[].model | text     | | what it is called; of a part of one that is not its first, which cannot be called, also that: big/2/3
 models[].node  | text     | | who serves it
 models[].step  | whole    | it is known | of the checkpoint
 models[].asleep | truth   | nobody asked it for long | true: the next request loads it
+models[].deterministic | truth | it was asked for | true: its texts do not depend on others, on a GPU too
 models[].version | whole   | it is known | its number under that name
+models[].part  | text     | it is one of a model's | which of how many, as 2/3
 models[].digest | text    | it is known | of all that it is made of
 models[].weights | text   | it is known | the format that they are kept in: fp32, bf16, int8, int4
 models[].job   | text     | it is a job's | that job's id
+models[].draft | text     | it has one    | digest of the smaller model that guesses its tokens
 
 = models
 + @models

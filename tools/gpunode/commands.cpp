@@ -386,17 +386,29 @@ std::vector<Command> make_commands() {
        "one "
        "that answers, which then answers what it was asked and goes. --copy takes what other nodes "
        "serve from all of them at once, and follows them to newer versions, or stays with "
-       "--version.",
+       "--version. Each --replace and --copy names its own --draft, or has none; --rollback brings "
+       "back the one that was there.",
        {{"JOB|PATH",
          "a job with a durable checkpoint on this node, or a path; with --copy or --rollback a "
          "model"}},
        {{"--name", "NAME", "what the model is called (default: the job's name)"},
         {"--replace", "", "in place of the one that this node serves under the name"},
+        {"--part", "K/N",
+         "the K-th of N parts of it, for a model that is too large for one node: the node with "
+         "part "
+         "1 answers once others have all other parts"},
         {"--copy", "", "as the other nodes serve it"},
         {"--version", "NUMBER", "with --copy: that one for good, not the newest"},
         {"--idle", "DURATION",
          "give its memory back when nobody has asked it for so long; the next request loads it "
          "again"},
+        {"--draft", "PATH",
+         "a smaller model with the same tokenizer on this node that guesses the next tokens of a "
+         "few "
+         "texts: the same texts, sooner; a copy has none of its own"},
+        {"--deterministic", "",
+         "on a GPU too, a text is the same whatever others are read beside it, which takes slower "
+         "products; on a CPU it always is"},
         {"--rollback", "", "what was replaced last on this node, as the newest version"},
         {"--weights", "FORMAT",
          "keep them in memory as fp32, bf16, int8 or int4 (default: as they are stored quantised, "

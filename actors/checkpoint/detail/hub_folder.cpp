@@ -213,8 +213,10 @@ Result<OpenedModel> open_by_shapes(const Path& from, const HubConfig& config,
 
 Result<OpenedModel> open_hub_folder(const storage::FileSystem& files, const Path& folder,
                                     LoadOptions options) {
-  auto document = read_json(files, folder / kConfig);
-  if (!document) return document.error();
+  auto texts = read_texts(files, folder);
+  if (!texts) return texts.error();
+  auto document = config_in(*texts);
+  if (!document) return document.error().within(folder.string());
   HubConfig config;
   flatten(*document, "", config);
   const bool is_timm = config.contains("architecture") && !config.contains("model_type");
@@ -226,8 +228,6 @@ Result<OpenedModel> open_hub_folder(const storage::FileSystem& files, const Path
   if (is_timm) return open_by_shapes(folder, config, *std::move(opened), options);
   auto stored = open(folder, *description, *std::move(opened));
   if (!stored) return stored;
-  auto texts = read_texts(files, folder);
-  if (!texts) return texts.error();
   stored->texts = *std::move(texts);
   return stored;
 }

@@ -119,6 +119,12 @@ Result<std::vector<TextFile>> read_texts(const storage::FileSystem& files, const
   return texts;
 }
 
+Result<json> config_in(const std::vector<TextFile>& texts) {
+  if (texts.empty() || texts.front().name != kConfig)
+    return Error{ErrorCode::not_found, std::string(kConfig) + " is not there any more"};
+  return object_of(texts.front().bytes, kConfig);
+}
+
 Result<void> write_texts(storage::FileSystem& files, const std::vector<TextFile>& texts,
                          const Path& folder) {
   for (const TextFile& one : texts) {

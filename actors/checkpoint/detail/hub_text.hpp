@@ -23,6 +23,8 @@ bool is_text_name(std::string_view name);
 // fails with.
 Result<std::vector<TextFile>> read_texts(const storage::FileSystem& files,
                                          const storage::Path& folder);
+// The model's own of them. Fails with: not_found, invalid_argument (no JSON object).
+Result<nlohmann::json> config_in(const std::vector<TextFile>& texts);
 Result<void> write_texts(storage::FileSystem& files, const std::vector<TextFile>& texts,
                          const storage::Path& folder);
 

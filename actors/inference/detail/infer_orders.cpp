@@ -26,22 +26,23 @@ Result<InferMessage> answer_in(const Result<SharedBytes>& bytes, const std::stri
 
 }  // namespace
 
-void order_infer(const ServingOptions& options, InferOrder order) {
-  const bool known = is_offered(*options.cluster->read(), order.model);
-  const auto timeout = known ? order.timeout : std::min(order.timeout, kUnknownModelTimeout);
+void order_infer(const ClusterState& state, const std::function<void(CallRequest)>& call,
+                 InferOrder order) {
+  const bool known = is_offered(*state.read(), order.model);
   if (auto* request = std::get_if<InferRequest>(&order.request))
-    request->timeout_ms = static_cast<std::uint32_t>(timeout.count());
-  caf::anon_send(
-      options.calls,
-      CallRequest{
-          .to = {},
-          .name = call_name(order.model),
-          .request = SharedBytes::from(encode_infer(order.request)),
-          .timeout = timeout,
-          .done = [model = order.model, known, done = std::move(order.done)](
-                      const Result<SharedBytes>& bytes) { done(answer_in(bytes, model, known)); },
-          .may_repeat = true,
-          .elsewhere_if_full = true});
+    request->timeout_ms = static_cast<std::uint32_t>(order.timeout.count());
+  call({.to = {},
+        .name = call_name(order.model),
+        .request = SharedBytes::from(encode_infer(order.request)),
+        .timeout = order.timeout,
+        .done =
+            [&state, model = order.model, known,
+             done = std::move(order.done)](const Result<SharedBytes>& bytes) {
+              done(answer_in(bytes, model, known || is_offered(*state.read(), model)));
+            },
+        .may_repeat = true,
+        .elsewhere_if_refused = true,
+        .placed_within = placed_within(known)});
 }
 
 InferOrder describe_order_of(const Command& command) {
@@ -62,23 +63,27 @@ InferOrder describe_order_of(const Command& command) {
           }};
 }
 
-void pass_infer(const PassedInfer& to, ByteView request, CallReply reply) {
-  const Clock& clock = *to.options.clock;
-  auto message = decode_infer(request);
+void pass_infer(const Replica& to, const ServingOptions& options, PassedInfer passed) {
+  const Clock& clock = *options.clock;
+  const CallReply& reply = passed.reply;
+  auto message = decode_infer(passed.request);
   if (!message) return reply(message.error());
   const auto* tensors = std::get_if<InferRequest>(&*message);
   if (const auto* describe = std::get_if<InferDescribe>(&*message)) {
     const auto known =
-        describe->probe ? to.options.pulses->known(to.name, clock.now()) : std::nullopt;
+        describe->probe ? options.pulses->known(to.pulse, clock.now()) : std::nullopt;
     if (known && *known) return reply(SharedBytes::from(encode_infer(InferDescription{})));
     if (known) return reply(known->error().within("probe"));
     // Ahead of those that wait: whoever asks for it wants to know whether they are answered.
     return caf::anon_send<caf::message_priority::high>(
-        to.model, Infer{*std::move(message), clock.now(), std::move(reply)});
+        to.model, Infer{*std::move(message), clock.now(), reply});
   }
   if (!tensors) return reply(Error{ErrorCode::invalid_argument, "not a request"});
-  const Time deadline = clock.now() + std::chrono::milliseconds(tensors->timeout_ms);
-  caf::anon_send(to.model, Infer{*std::move(message), deadline, std::move(reply)});
+  const Time deadline =
+      answer_by_of(reply, clock.now(), std::chrono::milliseconds(tensors->timeout_ms));
+  if (to.desk && to.desk->is_open())
+    return to.desk->ask(*tensors, passed.from.text(), deadline, told_by(reply));
+  caf::anon_send(to.model, Infer{*std::move(message), deadline, reply});
 }
 
 }  // namespace gpunode::inference

@@ -4,22 +4,21 @@
 
 #include <caf/actor.hpp>
 
+#include "actors/inference/detail/model_actor.hpp"
 #include "actors/inference/serving_actor.hpp"
 #include "actors/messages.hpp"
 
 namespace gpunode::inference {
 
-// Has a live replica carry it out.
-void order_infer(const ServingOptions& options, InferOrder order);
 // What a program asks before it asks the model itself: {"platform", "inputs": [{"name", "shape"}]}.
 InferOrder describe_order_of(const Command& command);
-// What came from any node, to the thread of the model here, or answered at once where it is known: whether
-// the model computes.
+// What came from any node, to the desk of the model's rows or to its thread; or answered at once where it is
+// known: whether the model computes.
 struct PassedInfer {
-  const caf::actor& model;
-  const std::string& name;
-  const ServingOptions& options;
+  const NodeId& from;
+  ByteView request;
+  CallReply reply;
 };
-void pass_infer(const PassedInfer& to, ByteView request, CallReply reply);
+void pass_infer(const Replica& to, const ServingOptions& options, PassedInfer passed);
 
 }  // namespace gpunode::inference

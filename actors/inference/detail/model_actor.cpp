@@ -17,6 +17,7 @@ namespace {
 
 struct Step {};   // to itself: the next pass
 struct Probe {};  // of one who wants to know whether it computes
+struct Rows {};   // wait at the desk
 
 struct State {
   static inline const char* name = "model";
@@ -32,7 +33,12 @@ struct State {
   telemetry::Registry* metrics = nullptr;
   std::shared_ptr<ModelPulses> pulses;
   std::shared_ptr<ModelFigures> figures;  // once it is loaded
+  std::shared_ptr<RowDesk> desk;          // open, if the model tells classes of rows
   std::string served_as, pulse;
+
+  ~State() {
+    if (desk) desk->close();  // however the actor ends, others have the desk
+  }
 };
 constexpr auto kLookEvery = std::chrono::seconds(1);
 // Who is drained waits for what is on its way to it, and looks so often whether all is answered.
@@ -55,7 +61,9 @@ void move(Self* self) {
   const auto to = state.load.choose_device();
   ServedModel::Options options = state.load.options;
   options.device = *to;
+  options.draft_may_lack = true;
   state.pulses->begin_loading(state.pulse);
+  const auto held = state.desk->hold();
   auto moved = ServedModel::move(*state.model, options);
   const std::string what = options.user + " on " + from.id() + ", which is drained, ";
   if (!moved) {
@@ -64,6 +72,7 @@ void move(Self* self) {
                                        moved.error().message());
   }
   log::info("serving", what + "goes on on " + (*to)->id());
+  if (state.desk->is_open()) state.desk->replace(held, **moved);
   state.model = std::move(*moved);
   state.figures = state.model->figures();
   state.load.options = options;
@@ -110,7 +119,10 @@ Result<void> probed(const State& state) {
   if (!state.model) return {ErrorCode::unavailable, "the model is not loaded"};
   const Time begin = state.load.options.clock->now();
   if (auto known = state.pulses->known(state.pulse, begin)) return *known;
-  auto done = state.model->probe();
+  auto done = [&] {
+    const auto held = state.desk->hold();
+    return state.model->probe();
+  }();
   state.pulses->computed(state.pulse, begin, done);
   return done;
 }
@@ -128,24 +140,30 @@ void answer(State& state, const Infer& order) {
     description.version = version;
     return order.reply(SharedBytes::from(encode_infer(description)));
   }
-  auto told = answer_rows(*state.model, *request, *state.load.options.clock, order.deadline);
+  if (state.desk->is_open())
+    return state.desk->ask(*request, {}, order.deadline, told_by(order.reply));
+  auto told = answer_tensors(*state.model, *request, *state.load.options.clock, order.deadline);
   if (told) told->version = version;
   state.figures->ended(told);
-  order.reply(told ? Result<SharedBytes>(SharedBytes::from(encode_infer(*told)))
-                   : Result<SharedBytes>(told.error()));
+  told_by(order.reply)(told);
 }
 
 void beat(const State& state) {
   if (state.model) state.pulses->beat(state.pulse, state.load.options.clock->now());
 }
 
-// How others have it probed, however many orders wait.
-void offer_probes(Self* self) {
-  const caf::weak_actor_ptr me(self->ctrl());
-  self->state.pulses->probe_by(self->state.pulse, [me] {
+// How others have it do something, however many orders wait.
+template <class Message, caf::message_priority priority>
+std::function<void()> reminder(Self* self) {
+  return [me = caf::weak_actor_ptr(self->ctrl())] {
     if (auto there = me.lock())
-      caf::anon_send<caf::message_priority::high>(caf::actor_cast<caf::actor>(there), Probe{});
-  });
+      caf::anon_send<priority>(caf::actor_cast<caf::actor>(there), Message{});
+  };
+}
+
+void offer_probes(Self* self) {
+  self->state.pulses->probe_by(self->state.pulse,
+                               reminder<Probe, caf::message_priority::high>(self));
 }
 
 // Makes a pass, and tells of one that failed; the others the model tells of by itself.
@@ -176,6 +194,7 @@ void tell_whether_idle(Self* self) {
   State& state = self->state;
   if (state.idle <= Duration{} || state.ends) return;
   const Time now = state.load.options.clock->now();
+  state.used = std::max(state.used, state.desk->last_asked());
   if (!state.held.empty() || !state.model->is_idle())
     state.used = now;
   else if (now - state.used >= state.idle)
@@ -184,6 +203,7 @@ void tell_whether_idle(Self* self) {
 
 void end(Self* self) {
   self->state.pulses->forget(self->state.pulse);
+  self->state.desk->close();
   self->state.model.reset();
   give_memory_back();
   self->quit();
@@ -192,7 +212,8 @@ void end(Self* self) {
 void look_whether_drained(Self* self) {
   State& state = self->state;
   const Time now = state.load.options.clock->now();
-  const bool at_rest = !state.model || (state.held.empty() && state.model->is_idle());
+  const bool at_rest =
+      !state.model || (state.held.empty() && state.model->is_idle() && state.desk->is_idle());
   if (now >= *state.ends || (at_rest && now >= *state.ends_at_rest)) return end(self);
   self->delayed_send(self, kLookDrained, Drain{});
 }
@@ -219,11 +240,12 @@ void load_model(Self* self, const Load& load) {
   state.load = std::move(own);
   state.used = load.options.clock->now();
   state.figures = state.model->figures();
+  if (state.model->row_features() > 0) state.desk->open(*state.model);
   offer_probes(self);
   beat(self->state);
   self->delayed_send(self, kLookEvery, Tick{});
   self->send(state.owner,
-             Loaded{name, self->address(), state.model->facts(), state.model->bytes()});
+             Loaded{name, self->address(), state.model->facts(), state.model->bytes(), state.desk});
 }
 
 caf::behavior behaviour(Self* self, ModelActorOptions options) {
@@ -234,6 +256,8 @@ caf::behavior behaviour(Self* self, ModelActorOptions options) {
   self->state.pulses = options.pulses;
   self->state.served_as = options.name;
   self->state.pulse = options.pulse.empty() ? options.name : options.pulse;
+  self->state.desk = std::make_shared<RowDesk>(*options.clock,
+                                               reminder<Rows, caf::message_priority::normal>(self));
   return {
       [self](const Load& load) { load_model(self, load); },
       [self](const Generate& order) {
@@ -244,6 +268,10 @@ caf::behavior behaviour(Self* self, ModelActorOptions options) {
       },
       [self](const Infer& order) { answer(self->state, order); },
       [self](const Probe&) { static_cast<void>(probed(self->state)); },
+      [self](const Rows&) {
+        if (self->state.desk->work()) self->send(self, Rows{});
+        beat(self->state);
+      },
       [self](const Step&) {
         self->state.stepping = false;
         if (!self->state.model->is_idle()) pass(self->state);
@@ -276,6 +304,13 @@ caf::behavior behaviour(Self* self, ModelActorOptions options) {
 }
 
 }  // namespace
+
+RowDesk::Done told_by(CallReply reply) {
+  return [reply = std::move(reply)](const Result<InferAnswer>& told) {
+    reply(told ? Result<SharedBytes>(SharedBytes::from(encode_infer(*told)))
+               : Result<SharedBytes>(told.error()));
+  };
+}
 
 caf::actor spawn_model(caf::actor_system& system, ModelActorOptions options) {
   return system.spawn<caf::detached>(behaviour, std::move(options));

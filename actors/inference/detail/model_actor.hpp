@@ -14,6 +14,7 @@
 #include "actors/inference/infer_codec.hpp"
 #include "actors/inference/model_pulse.hpp"
 #include "actors/inference/piece_teller.hpp"
+#include "actors/inference/row_desk.hpp"
 #include "actors/inference/served_model.hpp"
 #include "actors/messages.hpp"
 #include "runtime/telemetry/registry.hpp"
@@ -29,6 +30,7 @@ struct Loaded {  // its answer
   caf::actor_addr from;
   Result<ModelFacts> facts{ModelFacts{}};
   ModelBytes bytes = {};
+  std::shared_ptr<RowDesk> desk = {};  // where its rows are asked for; not open: it reads none
 };
 // To its owner: its weights are elsewhere now.
 struct MovedBytes {
@@ -40,7 +42,7 @@ struct MovedBytes {
 struct IsIdle {
   caf::actor_addr model;
 };
-// To it: the version that it is of, before anybody asks it.
+// To it: the version that it is of, before anybody asks it; to one with a desk of rows the desk is told.
 struct SetVersion {
   std::uint64_t number = 0;
 };
@@ -71,10 +73,21 @@ struct ModelActorOptions {
   caf::actor owner;
   std::string name;
   telemetry::Registry* metrics = nullptr;  // outlives it
+  const Clock* clock = nullptr;            // likewise
   std::shared_ptr<ModelPulses> pulses;
   Duration idle{};         // after which it says so; 0: never
   std::string pulse = {};  // its name among the pulses; empty: the model's
 };
+// Where a served model's requests go.
+struct Replica {
+  caf::actor model;
+  std::string pulse;              // its name among the pulses
+  std::shared_ptr<RowDesk> desk;  // of its rows
+};
+
+// As a call's reply.
+RowDesk::Done told_by(CallReply reply);
+
 // It answers `owner` with Loaded, and each Generate and Infer by its reply.
 caf::actor spawn_model(caf::actor_system& system, ModelActorOptions options);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/inference/model_name.hpp"
+#include "actors/inference/part_name.hpp"
 #include "actors/json_answer.hpp"
 #include "runtime/security/rights.hpp"
 #include "runtime/storage/checksum.hpp"
@@ -36,7 +37,11 @@ std::vector<OfferedVersion> offered_versions(const ClusterSnapshot& cluster,
     if (version.number == 0 || version.number > kLargestNumber) continue;
     if (!storage::Sha256::parse(version.digest)) continue;  // it becomes a folder's name
     auto found = std::ranges::find(offers, version, &OfferedVersion::version);
-    if (found == offers.end()) found = offers.insert(offers.end(), {version, {}});
+    if (found == offers.end()) found = offers.insert(offers.end(), {version, {}, false});
+    // Of a head nobody can take the model.
+    const bool is_head = told.contains("part") && !names_part(model);
+    if (is_head) continue;
+    found->is_whole = true;
     if (!field<bool>(told, "asleep", false)) found->holders.push_back(entry.owner);
   }
   std::ranges::sort(offers, std::greater{}, [](const OfferedVersion& one) {
@@ -47,7 +52,7 @@ std::vector<OfferedVersion> offered_versions(const ClusterSnapshot& cluster,
 
 const OfferedVersion* wanted_of(const std::vector<OfferedVersion>& offers, std::uint64_t pinned) {
   const auto found = std::ranges::find_if(offers, [&](const OfferedVersion& one) {
-    return pinned == 0 || one.version.number == pinned;
+    return one.is_whole && (pinned == 0 || one.version.number == pinned);
   });
   return found == offers.end() ? nullptr : &*found;
 }
@@ -71,7 +76,10 @@ json to_json(const ModelSource& source, const ModelVersion& version) {
       {"version", version.number}, {"digest", version.digest}};
   if (source.copy) kept["copy"] = true;
   if (source.pinned > 0) kept["pinned"] = source.pinned;
+  if (!source.part.empty()) kept["part"] = source.part;
   if (source.idle_seconds > 0) kept["idle_seconds"] = source.idle_seconds;
+  if (!source.draft.empty()) kept["draft"] = source.draft;
+  if (source.deterministic) kept["deterministic"] = true;
   return kept;
 }
 
@@ -81,7 +89,10 @@ ModelSource source_in(const json& kept) {
           .weights = field<std::string>(kept, "weights", ""),
           .copy = field<bool>(kept, "copy", false),
           .pinned = field<std::uint64_t>(kept, "pinned", 0),
-          .idle_seconds = field<std::uint64_t>(kept, "idle_seconds", 0)};
+          .part = field<std::string>(kept, "part", ""),
+          .idle_seconds = field<std::uint64_t>(kept, "idle_seconds", 0),
+          .draft = field<std::string>(kept, "draft", ""),
+          .deterministic = field<bool>(kept, "deterministic", false)};
 }
 
 ModelVersion version_in(const json& kept) {

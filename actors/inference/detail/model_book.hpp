@@ -21,8 +21,11 @@ struct ModelSource {
   std::string weights;       // the format that is asked for; empty: as they are stored
   bool copy = false;         // as others serve it, taken from them
   std::uint64_t pinned = 0;  // of a copy: this version alone; 0: always the newest
+  std::string part = {};     // "2/3" (part_name.hpp); empty: all of it
   std::uint64_t idle_seconds =
-      0;  // without a request, after which its memory is given back; 0: never
+      0;                       // without a request, after which its memory is given back; 0: never
+  std::string draft = {};      // path of a smaller model that guesses for it; empty: none
+  bool deterministic = false;  // its texts have the same bits alone and among others, on any device
 };
 
 struct ModelVersion {
@@ -34,7 +37,9 @@ struct ModelVersion {
 
 struct OfferedVersion {
   ModelVersion version;
-  std::vector<NodeId> holders;  // live nodes that may serve, and have it in memory
+  std::vector<NodeId>
+      holders;            // live nodes that may serve, and have it in memory; no head of parts
+  bool is_whole = false;  // somebody has all of it, in memory or asleep
 };
 
 // As others find it. `model` may name a version, "<name>@<number>".

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/inference/detail/json_of_strangers.hpp"
 #include "runtime/base/nearest.hpp"
 #include "runtime/base/result.hpp"
 
@@ -18,10 +19,16 @@ namespace gpunode::inference::openai {
 // In the order of their keys, as a chat's template may show an object.
 using Json = nlohmann::ordered_json;
 
-// What a request's body holds; no object where it is no JSON to its last byte, as the parser ends at a zero.
+inline constexpr int kDeepest = 64;
+
+// What a request's body holds; no object where it is none, or too deep.
 inline Json parsed(std::string_view body) {
-  if (body.find('\0') != std::string_view::npos) return {};
-  return Json::parse(body, nullptr, false);
+  return object_within<Json>(body, kDeepest);
+}
+inline Error no_object() {
+  return {ErrorCode::invalid_argument,
+          "the request's body is no JSON object, or one of more than " + std::to_string(kDeepest) +
+              " levels"};
 }
 
 // The fields of a request, each read once; null stands for what is absent.

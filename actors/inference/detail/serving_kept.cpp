@@ -51,7 +51,7 @@ void take_up(Self* self) {
   if (!bytes) return;  // nothing was served
   const json kept = self->state.kept = arguments_of(std::string(as_text(*bytes)));
   for (const auto& [name, from] : kept.items()) {
-    Loading loading{.source = source_in(from), .taken_up = true};
+    Loading loading{.source = source_in(from), .taken_up = true, .draft_may_lack = true};
     if (loading.source.copy) loading.digest = version_in(from).digest;
     loading.answer =
         warn_if_failed("model " + name + " is not served any more: ",

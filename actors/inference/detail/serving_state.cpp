@@ -3,9 +3,14 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/exit_reason.hpp>
 
+#include <algorithm>
+
 #include "actors/inference/detail/job_checkpoints.hpp"
 #include "actors/inference/detail/model_copy.hpp"
+#include "actors/inference/detail/part_orders.hpp"
+#include "actors/inference/detail/serving_told.hpp"
 #include "actors/inference/detail/text_orders.hpp"
+#include "actors/inference/part_name.hpp"
 #include "actors/json_answer.hpp"
 #include "runtime/base/log.hpp"
 
@@ -14,6 +19,8 @@ namespace {
 
 using nlohmann::json;
 
+// What another node has just begun to serve is known here by then.
+constexpr auto kPartsWithin = std::chrono::seconds(2);
 constexpr auto kLookForNews = std::chrono::milliseconds(200);
 // Who is drained has so long to answer what it was asked; a leaving node has no longer either.
 constexpr auto kDrainWithin = std::chrono::seconds(20);
@@ -86,6 +93,9 @@ void load(Self* self, const std::string& name, const Loading& loading) {
                           .files = options.files,
                           .clock = options.clock,
                           .path = loading.source.path};
+  is.draft = loading.source.draft;
+  is.draft_may_lack = loading.draft_may_lack;
+  is.independent_rows = loading.source.deterministic;
   if (const auto format = ops::weight_format_of(loading.source.weights)) is.weights = *format;
   if (loading.source.copy && !options.files->exists(loading.source.path))
     is.take = [order = CopyOrder{.model = name,
@@ -95,27 +105,24 @@ void load(Self* self, const std::string& name, const Loading& loading) {
                                  .clock = options.clock,
                                  .stop = loading.stop.get_token()}](
                   const ServedModel::Options::Room& room) { return copy_model(order, room); };
+  if (!loading.source.part.empty()) {
+    is.part = *part_of_text(loading.source.part);
+    is.parts = part_access(options, model_of(name));
+    is.name = model_of(name);
+    is.parts_within = kPartsWithin;
+  }
   self->send(loading.actor, Load{std::move(is), options.choose_device});
 }
 
-// Live nodes that serve another version under the name.
-std::vector<std::string> others_that_differ(const ClusterSnapshot& cluster,
-                                            const std::string& model, const std::string& digest) {
-  std::vector<std::string> names;
-  for (const OfferedVersion& offer : offered_versions(cluster, model))
-    if (offer.version.digest != digest)
-      for (const NodeId& holder : offer.holders)
-        if (holder != cluster.self) names.push_back(cluster.name_of(holder));
-  return names;
-}
-
-// What the others are told of it, and whoever asked for it.
-json facts_told(const Serving& serving, const ModelFacts& facts) {
-  json told = {
-      {"digest", facts.digest}, {"weights", facts.weights}, {"version", serving.version.number}};
-  if (facts.step > 0) told["step"] = facts.step;  // a file does not say of which it is
-  if (!serving.source.job.empty()) told["job"] = serving.source.job;
-  return told;
+// What others may ask this node for.
+void put_on_shelf(Self* self, const Serving& serving, const ModelBytes& bytes) {
+  const std::string& digest = serving.version.digest;
+  if (serving.source.part.empty()) return self->state.shelf->put(digest, bytes, serving.actor);
+  const checkpoint::PartChoice part = *part_of_text(serving.source.part);
+  if (is_head(part)) return;
+  self->state.parts->put({*storage::Sha256::parse(digest), static_cast<std::uint32_t>(part.number),
+                          static_cast<std::uint32_t>(part.of)},
+                         serving.actor);
 }
 
 // A copy, on this node's disk, while it answers already. One on a device is taken from others again.
@@ -130,6 +137,7 @@ void keep_on_disk(Self* self, const std::string& name, const Serving& serving,
 
 void drain(Self* self, const std::string& name, const caf::actor& actor) {
   self->state.shelf->take(actor);
+  self->state.parts->take(actor);
   self->state.drained[actor.address()] = name;
   self->send(actor, Drain{now_of(self) + kDrainWithin});
 }
@@ -139,9 +147,10 @@ void publish(Self* self, const std::string& name, const Serving& serving,
              const CallHandler& handler, json told) {
   const ServingOptions& options = self->state.options;
   const bool asleep = !serving.actor;
-  for (const std::string& called :
-       {call_name(name), pinned_call_name(name, serving.version.number)})
-    self->send(options.calls, Publish{called, handler, true, false, asleep});
+  if (!names_part(name))  // which heads call by the digest
+    for (const std::string& called :
+         {call_name(name), pinned_call_name(name, serving.version.number)})
+      self->send(options.calls, Publish{called, handler, true, false, asleep});
   if (asleep) told["asleep"] = true;
   self->send(options.directory_writer, SetEntry{call_name(name), to_bytes(as_bytes(told.dump()))});
 }
@@ -149,15 +158,16 @@ void publish(Self* self, const std::string& name, const Serving& serving,
 // Nobody calls it any more.
 void unpublish(Self* self, const std::string& name, const Serving& serving) {
   const ServingOptions& options = self->state.options;
-  for (const std::string& called :
-       {call_name(name), pinned_call_name(name, serving.version.number)})
-    self->send(options.calls, Publish{called, nullptr, true});
+  if (!names_part(name))
+    for (const std::string& called :
+         {call_name(name), pinned_call_name(name, serving.version.number)})
+      self->send(options.calls, Publish{called, nullptr, true});
   self->send(options.directory_writer, SetEntry{call_name(name), {}});
 }
 
 // Those that waited for it.
 void pass_on(Self* self, Model& model) {
-  const CallHandler handler = answer_by(model.now->actor, model.now->pulse, self->state.options);
+  const CallHandler handler = answer_by(replica_of(*model.now), self->state.options);
   for (WakeCall& call : std::exchange(model.calls, {}))
     handler(call.from, std::move(call.request), std::move(call.reply));
 }
@@ -192,6 +202,8 @@ Answer warn_if_failed(std::string what, std::string remedy) {
 
 void begin(Self* self, const std::string& name, Loading loading) {
   State& state = self->state;
+  if (const std::string& part = loading.source.part; !part.empty())
+    if (auto good = part_of_text(part); !good) return loading.answer(error_json(good.error()));
   if (auto chosen = choose_source(self, name, loading); !chosen) {
     const bool is_early =
         chosen.error().code == ErrorCode::not_found && loading.source.copy && loading.looks > 0;
@@ -204,12 +216,28 @@ void begin(Self* self, const std::string& name, Loading loading) {
   Model& model = state.models[name];
   loading.device = *device;
   loading.pulse = ModelPulses::name_of(name, ++state.loads);
-  loading.actor = spawn_model(self->system(),
-                              {caf::actor(self), name, state.options.metrics, state.options.pulses,
-                               std::chrono::seconds(loading.source.idle_seconds), loading.pulse});
+  loading.actor =
+      names_part(name)
+          ? spawn_part(self->system(), caf::actor(self), name)
+          : spawn_model(self->system(),
+                        {caf::actor(self), name, state.options.metrics, state.options.clock,
+                         state.options.pulses, std::chrono::seconds(loading.source.idle_seconds),
+                         loading.pulse});
   self->monitor(loading.actor);
   model.next = std::move(loading);
   load(self, name, *model.next);
+}
+
+// A head that is to take the place of what answers. Fails with unavailable.
+Result<void> has_its_parts(const ClusterSnapshot& cluster, const std::string& model,
+                           const std::string& part, const std::string& digest) {
+  const auto missing = missing_parts(cluster, model, part, digest);
+  if (missing.empty()) return {};
+  return {
+      ErrorCode::unavailable,
+      "no node serves part " + missing.front() + " of " + digest.substr(0, 12) +
+          " yet, and what is served under the name now answers: serve the parts under a name of "
+          "their own first"};
 }
 
 void on_loaded(Self* self, const Loaded& loaded) {
@@ -242,26 +270,30 @@ void on_loaded(Self* self, const Loaded& loaded) {
                                    facts.digest.substr(0, 12) + ", than the " +
                                    next.digest.substr(0, 12) + " that is meant"});
   const auto cluster = state.options.cluster->read();
+  if (model.now)
+    if (auto whole = has_its_parts(*cluster, loaded.name, next.source.part, facts.digest); !whole)
+      return fail(self, loaded.name, model, whole.error());
   const auto offers = offered_versions(*cluster, loaded.name);
   std::vector<ModelVersion> known;
   if (const auto kept = state.kept.find(loaded.name); kept != state.kept.end())
     known.push_back(version_in(*kept));
-  Serving serving{next.source,
-                  {number_for(offers, facts.digest, known, next.anew), facts.digest},
-                  next.actor,
-                  next.pulse,
-                  {}};
+  Serving serving{next.source, {number_for(offers, facts.digest, known, next.anew), facts.digest},
+                  next.actor,  next.pulse,
+                  loaded.desk, {}};
   serving.told = facts_told(serving, facts);
   const std::uint64_t steps = next.steps;
   const Answer answer = std::move(next.answer);
   model.next.reset();
   state.retries.erase(loaded.name);
-  state.shelf->put(facts.digest, loaded.bytes, serving.actor);
+  put_on_shelf(self, serving, loaded.bytes);
   keep(self, loaded.name, serving);
   keep_on_disk(self, loaded.name, serving, loaded.bytes);
-  self->send(serving.actor, SetVersion{serving.version.number});
-  publish(self, loaded.name, serving, answer_by(serving.actor, serving.pulse, state.options),
-          serving.told);
+  // Before anybody asks it: the desk is asked past the actor's mailbox.
+  if (loaded.desk && loaded.desk->is_open())
+    loaded.desk->set_version(serving.version.number);
+  else
+    self->send<caf::message_priority::high>(serving.actor, SetVersion{serving.version.number});
+  publish(self, loaded.name, serving, answer_by(replica_of(serving), state.options), serving.told);
   if (const auto& before = model.now ? model.now : model.asleep;
       before && before->version.number != serving.version.number)
     self->send(state.options.calls,
@@ -272,13 +304,8 @@ void on_loaded(Self* self, const Loaded& loaded) {
                            std::to_string(serving.version.number));
   model.now = serving;
   pass_on(self, model);
-  json told = serving.told;
+  json told = told_to_asker(*cluster, loaded.name, serving, facts);
   if (steps > 0) told["steps"] = steps;
-  if (auto others = others_that_differ(*cluster, loaded.name, facts.digest); !others.empty())
-    told["differs_from"] = std::move(others);
-  told["model"] = loaded.name;
-  told["path"] = serving.source.path;
-  told["description"] = facts.description;
   if (answer) answer(ok_json(std::move(told)));
 }
 
@@ -332,6 +359,7 @@ void wake(Self* self, WakeCall call) {
   begin(self, name,
         {.source = model.asleep->source,
          .digest = model.asleep->version.digest,
+         .draft_may_lack = true,
          .answer = warn_if_failed("model " + name + " could not be loaded again: ")});
 }
 
@@ -406,6 +434,7 @@ void follow(Self* self) {
     begin(self, name,
           {.source = source,
            .digest = wanted->version.digest,
+           .draft_may_lack = true,
            .answer = warn_if_failed("model " + name + ": its new version could not be had: ")});
   }
 }

@@ -17,6 +17,7 @@
 #include "actors/inference/detail/copy_shelf.hpp"
 #include "actors/inference/detail/model_actor.hpp"
 #include "actors/inference/detail/model_book.hpp"
+#include "actors/inference/detail/part_actor.hpp"
 #include "actors/inference/serving_actor.hpp"
 #include "runtime/snapshot/checkpoint_store.hpp"
 
@@ -33,9 +34,10 @@ struct Loading {
   // Must be of this digest, where there is one; and gets a new number all the same.
   std::string digest = {};
   bool anew = false;
-  Answer answer = {};    // of the `serve` that waits for it
-  bool replace = false;  // what answers under the name
-  int looks = 0;         // so often it is waited for news of a copy that nobody seems to serve
+  bool draft_may_lack = false;  // nobody waits who could name another draft
+  Answer answer = {};           // of the `serve` that waits for it
+  bool replace = false;         // what answers under the name
+  int looks = 0;  // so often it is waited for news of a copy that nobody seems to serve
 
   caf::actor actor = {};
   std::string pulse = {};  // its name among the node's pulses
@@ -53,8 +55,12 @@ struct Serving {
   ModelVersion version;
   caf::actor actor;
   std::string pulse;
-  nlohmann::json told;  // of it, to the others
+  std::shared_ptr<RowDesk> desk;  // of its rows
+  nlohmann::json told;            // of it, to the others
 };
+inline Replica replica_of(const Serving& serving) {
+  return {serving.actor, serving.pulse, serving.desk};
+}
 // A call that came while the model was asleep, on its way to it.
 struct WakeCall {
   std::string name;
@@ -77,6 +83,7 @@ struct State {
   std::map<std::string, Model> models;
   std::shared_ptr<TextStreams> streams = std::make_shared<TextStreams>();
   std::shared_ptr<CopyShelf> shelf = std::make_shared<CopyShelf>();
+  std::shared_ptr<PartShelf> parts = std::make_shared<PartShelf>();
   // By name what is served, and what it replaced ("before"), for the next start.
   nlohmann::json kept = nlohmann::json::object();
   std::map<caf::actor_addr, std::string> drained;  // replaced or withdrawn, not ended yet

@@ -83,15 +83,26 @@ Error no_answer() {
   return {ErrorCode::corrupted, "the replica gave no sensible answer"};
 }
 
+Duration placed_within(bool known) {
+  return known ? Duration::zero() : std::chrono::seconds(3);
+}
+
+Time answer_by_of(const CallReply& reply, Time now, std::chrono::milliseconds timeout) {
+  constexpr Duration kLongestWay = std::chrono::milliseconds(200);
+  if (reply.deadline() == Time::max()) return now + timeout;
+  const Duration left = std::min<Duration>(timeout, reply.deadline() - now);
+  return now + left - std::clamp(left / 20, Duration::zero(), kLongestWay);
+}
+
 void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams>& streams,
                 GenerateText order) {
-  std::chrono::milliseconds timeout(order.request.timeout_ms);
+  const std::chrono::milliseconds timeout(order.request.timeout_ms);
   const bool known = is_offered(*options.cluster->read(), order.model);
-  if (!known) timeout = std::min(timeout, kUnknownModelTimeout);
   order.request.stream = order.on_piece ? streams->open(std::move(order.on_piece)) : 0;
   const auto done = [streams, stream = order.request.stream, model = order.model, known,
+                     cluster = options.cluster,
                      done = std::move(order.done)](const Result<SharedBytes>& bytes) {
-    auto answer = answer_in(bytes, model, known);
+    auto answer = answer_in(bytes, model, known || is_offered(*cluster->read(), model));
     const Result<void> told =
         answer ? streams->close(stream, {answer->text, answer->reports}) : Result<void>();
     streams->close(stream);
@@ -104,7 +115,8 @@ void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams
                                             .done = done,
                                             .may_repeat = true,
                                             .affinity = affinity_of(order.request),
-                                            .elsewhere_if_full = true});
+                                            .elsewhere_if_refused = true,
+                                            .placed_within = placed_within(known)});
 }
 
 GenerateText text_order_of(const Command& command, const Clock& clock) {
@@ -152,18 +164,20 @@ GenerateText text_order_of(const Command& command, const Clock& clock) {
   return order;
 }
 
-CallHandler answer_by(caf::actor model, const std::string& name, const ServingOptions& options) {
-  return [model, name, options](const NodeId& from, SharedBytes bytes, CallReply reply) {
+CallHandler answer_by(Replica replica, const ServingOptions& options) {
+  return [replica = std::move(replica), options](const NodeId& from, SharedBytes bytes,
+                                                 CallReply reply) {
     if (is_infer(bytes.view))
-      return pass_infer({model, name, options}, bytes.view, std::move(reply));
+      return pass_infer(replica, options, {from, bytes.view, std::move(reply)});
     auto message = decode_generate(bytes.view);
     if (!message) return reply(message.error());
     auto* request = std::get_if<GenerateRequest>(&*message);
     if (!request) return reply(Error{ErrorCode::invalid_argument, "not a request"});
-    const Time deadline = options.clock->now() + std::chrono::milliseconds(request->timeout_ms);
+    const Time deadline =
+        answer_by_of(reply, options.clock->now(), std::chrono::milliseconds(request->timeout_ms));
     auto send = request->stream ? send_to(from, options.calls) : PieceTeller::Send();
-    caf::anon_send(
-        model, Generate{std::move(*request), from, deadline, std::move(reply), std::move(send)});
+    caf::anon_send(replica.model, Generate{std::move(*request), from, deadline, std::move(reply),
+                                           std::move(send)});
   };
 }
 

@@ -1,8 +1,6 @@
 #include "kernels/model/detail/graph_program.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -173,13 +171,12 @@ void GraphProgram::make_slots(std::size_t count) {
   slots_.resize(std::max(slots_.size(), count));
 }
 
-Result<void> GraphProgram::prepare(Slot& slot, graph::Purpose purpose,
+Result<void> GraphProgram::prepare(Slot& slot, Result<SharedExecutable> executable,
                                    std::span<const Sample> samples, tensor::Stream& stream) {
   slot.samples = 0;
   slot.reached = nullptr;
-  auto executable = executable_for(purpose, samples.size());
   if (!executable) return executable.error();
-  slot.executable = *executable;
+  slot.executable = *std::move(executable);
   const std::size_t bytes = slot.executable->plan().slice_bytes;
   if (auto grown = pool_.grow(slot.memory, bytes); !grown)
     return grown.error().within("activations of " + model_.name());
@@ -293,45 +290,6 @@ Result<void> GraphProgram::settle() {
   return first;
 }
 
-Result<std::vector<float>> GraphProgram::values_of(graph::ValueId id, Worker& worker,
-                                                   const Slot& slot) {
-  std::vector<float> values(slot.executable->graph()[id].element_count());
-  const void* place = slot.executable->place_of(id, places_of(worker, slot));
-  if (auto done =
-          backend_.download(*worker.stream, place, std::as_writable_bytes(std::span(values)));
-      !done)
-    return done.error();
-  if (auto done = worker.stream->synchronise(); !done) return done.error();
-  return values;
-}
-
-Result<double> GraphProgram::loss_of(Worker& worker, const Slot& slot) {
-  const auto losses = values_of(slot.executable->graph().losses, worker, slot);
-  if (!losses) return losses.error();
-  double sum = 0;
-  for (const float loss : *losses) sum += loss;
-  return sum;
-}
-
-Result<std::uint64_t> GraphProgram::correct_of(Worker& worker, const Slot& slot) {
-  const graph::Graph& graph = slot.executable->graph();
-  const auto scores = values_of(graph.logits, worker, slot);
-  if (!scores) return scores.error();
-  const auto targets = values_of(graph.targets, worker, slot);  // whole numbers, in the same bits
-  if (!targets) return targets.error();
-  const std::size_t width = scores->size() / targets->size();
-  std::uint64_t correct = 0;
-  for (std::size_t row = 0; row < targets->size(); ++row) {
-    const auto begin = scores->begin() + static_cast<std::ptrdiff_t>(row * width);
-    const auto end = begin + static_cast<std::ptrdiff_t>(width);
-    const auto best = std::max_element(begin, end) - begin;
-    // Scores that are no numbers say nothing.
-    correct += std::bit_cast<std::int32_t>((*targets)[row]) == best &&
-               std::all_of(begin, end, [](float score) { return std::isfinite(score); });
-  }
-  return correct;
-}
-
 Result<LossSum> GraphProgram::forward(int worker_number, std::size_t slot_number, std::size_t stage,
                                       std::span<const Sample> samples) {
   Slot& slot = slot_at(slot_number);
@@ -342,7 +300,9 @@ Result<LossSum> GraphProgram::forward(int worker_number, std::size_t slot_number
   Worker& worker = worker_at(worker_number);
   if (auto ready = require_loaded(); !ready) return ready.error();
   if (stage == 0)
-    if (auto done = prepare(slot, graph::Purpose::train, samples, *worker.stream); !done)
+    if (auto done = prepare(slot, executable_for(graph::Purpose::train, samples.size()), samples,
+                            *worker.stream);
+        !done)
       return done.error();
   if (auto done = prepare(worker, *slot.executable); !done) return done.error();
   if (auto done = run(worker, slot, stage, places_of(worker, slot)); !done) return done.error();
@@ -386,50 +346,6 @@ Result<LossSum> GraphProgram::gradient(int worker, std::span<const Sample> sampl
   }
   if (auto done = worker_at(worker).stream->synchronise(); !done) return done.error();
   return loss;
-}
-
-Result<void> GraphProgram::run_forward(Worker& worker, Slot& slot,
-                                       std::span<const Sample> samples) {
-  if (auto done = prepare(slot, graph::Purpose::forward, samples, *worker.stream); !done)
-    return done;
-  if (auto done = prepare(worker, *slot.executable); !done) return done;
-  return run(worker, slot, 0, places_of(worker, slot));
-}
-
-Result<void> GraphProgram::scores(int worker_number, const Sample& sample, std::span<float> out) {
-  if (auto ready = require_loaded(); !ready) return ready;
-  Worker& worker = worker_at(worker_number);
-  Slot& slot = slot_at(static_cast<std::size_t>(worker_number));
-  if (auto done = run_forward(worker, slot, std::span(&sample, 1)); !done) return done;
-  const auto found = values_of(slot.executable->graph().logits, worker, slot);
-  slot.samples = 0;
-  if (!found) return found.error();
-  if (found->size() != out.size())
-    return {ErrorCode::invalid_argument, "room for " + std::to_string(out.size()) + " scores, " +
-                                             model_.name() + " tells " +
-                                             std::to_string(found->size())};
-  std::ranges::copy(*found, out.begin());
-  return {};
-}
-
-Result<Evaluation> GraphProgram::evaluate(int worker_number, std::span<const Sample> samples) {
-  if (auto ready = require_loaded(); !ready) return ready.error();
-  Worker& worker = worker_at(worker_number);
-  Slot& slot = slot_at(static_cast<std::size_t>(worker_number));
-  Evaluation sum{.loss = 0, .weight = 0, .correct = 0};
-  for (std::size_t first = 0; first < samples.size(); first += kEvaluationGroup) {
-    const auto group = samples.subspan(first, std::min(kEvaluationGroup, samples.size() - first));
-    if (auto done = run_forward(worker, slot, group); !done) return done.error();
-    const auto loss = loss_of(worker, slot);
-    if (!loss) return loss.error();
-    const auto correct = correct_of(worker, slot);
-    if (!correct) return correct.error();
-    sum.loss += *loss;
-    sum.weight += static_cast<double>(slot.counted);
-    *sum.correct += *correct;
-  }
-  slot.samples = 0;
-  return sum;
 }
 
 }  // namespace gpunode::model

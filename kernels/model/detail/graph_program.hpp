@@ -8,6 +8,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "kernels/model/detail/kept_graphs.hpp"
 #include "kernels/model/detail/packed_weights.hpp"
 #include "kernels/model/detail/stage_replays.hpp"
 #include "kernels/model/graph_model.hpp"
@@ -33,9 +34,11 @@ class GraphProgram final : public Program {
   std::shared_ptr<const tensor::Event> reached(std::size_t slot) const override;
   Result<void> settle() override;
   Result<Evaluation> evaluate(int worker, std::span<const Sample> samples) override;
-  Result<void> scores(int worker, const Sample& sample, std::span<float> out) override;
+  Result<void> scores(int worker, std::span<const Sample> samples, std::span<float> out) override;
   Result<std::unique_ptr<Session>> session() override;
   Result<std::unique_ptr<Decoder>> decoder(const DecoderOptions& options) override;
+  Result<std::unique_ptr<DecoderPart>> part(const ModelPart& part, ByteView image,
+                                            const DecoderOptions& options) override;
   Result<std::unique_ptr<Encoder>> encoder() override;
 
   const GraphModel& model() const { return model_; }
@@ -71,13 +74,18 @@ class GraphProgram final : public Program {
     std::shared_ptr<const tensor::Event> reached = nullptr;
     const Worker* worker = nullptr;
   };
+  // `part` is null: all of the model, with the weights that are loaded.
+  Result<std::unique_ptr<DecoderPart>> open_part(const ModelPart* part, ByteView image,
+                                                 const DecoderOptions& options);
   Worker& worker_at(int worker);
   Slot& slot_at(std::size_t slot);
   Result<SharedExecutable> executable_for(graph::Purpose purpose, std::size_t samples);
+  // Of a forward pass whose samples do not depend on one another.
+  Result<SharedExecutable> answering_for(std::size_t samples);
   // Makes a slot ready for these samples, with their inputs in place; and a worker for a slot's
   // graph. Fail with: invalid_argument, out_of_memory.
-  Result<void> prepare(Slot& slot, graph::Purpose purpose, std::span<const Sample> samples,
-                       tensor::Stream& stream);
+  Result<void> prepare(Slot& slot, Result<SharedExecutable> executable,
+                       std::span<const Sample> samples, tensor::Stream& stream);
   Result<void> read_inputs(Slot& slot, std::span<const Sample> samples, tensor::Stream& stream);
   Result<void> prepare(Worker& worker, const graph::Executable& executable);
   graph::Places places_of(const Worker& worker, const Slot& slot);
@@ -87,8 +95,9 @@ class GraphProgram final : public Program {
   Result<void> follow(Worker& worker, const Slot& slot);
   Result<void> note_reached(Worker& worker, Slot& slot);
   Result<void> place_constants(SharedExecutable executable);
-  // Runs the forward pass of these samples. Fails with: what prepare() and run() fail with.
-  Result<void> run_forward(Worker& worker, Slot& slot, std::span<const Sample> samples);
+  // Runs a forward pass of these samples. Fails with: what prepare() and run() fail with.
+  Result<void> run_forward(Worker& worker, Slot& slot, Result<SharedExecutable> executable,
+                           std::span<const Sample> samples);
   // Of the slot's slice, after its last forward stage: a value as floats; the sum over the losses;
   // how many targets have the largest score of their row.
   Result<std::vector<float>> values_of(graph::ValueId id, Worker& worker, const Slot& slot);
@@ -108,6 +117,7 @@ class GraphProgram final : public Program {
   std::vector<Slot> slots_;  // a worker's own at least
   std::mutex mutex_;         // of the graphs
   std::map<std::tuple<graph::Purpose, std::size_t, ops::WeightFormat>, SharedExecutable> graphs_;
+  KeptGraphs<std::pair<std::size_t, ops::WeightFormat>> answering_;
 };
 
 }  // namespace gpunode::model

@@ -32,4 +32,15 @@ Result<void> StageReplays::run(const Stage& stage, ops::Backend& backend, tensor
   return known.work ? backend.replay(stream, *known.work) : plainly();
 }
 
+void StageReplays::forget(const graph::Executable& executable) {
+  for (auto at = known_.begin(); at != known_.end();) {
+    if (at->first.executable != &executable) {
+      ++at;
+      continue;
+    }
+    if (at->second.work) retired_.push_back(std::move(at->second.work));
+    at = known_.erase(at);
+  }
+}
+
 }  // namespace gpunode::model

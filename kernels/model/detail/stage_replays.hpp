@@ -23,6 +23,8 @@ class StageReplays {
   // Queues the stage. Fails with: what Executable::run fails with.
   Result<void> run(const Stage& stage, ops::Backend& backend, tensor::Stream& stream,
                    tensor::Workspace& workspace, const graph::Places& places);
+  // It goes: what is made later may have its address.
+  void forget(const graph::Executable& executable);
   // Nothing that was queued is under way any more.
   void settle() { retired_.clear(); }
 

@@ -39,13 +39,13 @@ Connection::Got Connection::receive() {
   return Got::bytes;
 }
 
-Connection::Got Connection::throw_away() {
+bool Connection::throw_away() {
   char piece[kPieceBytes];  // as it is, without TLS
-  const ssize_t count = ::recv(socket_.get(), piece, sizeof piece, MSG_DONTWAIT);
+  ssize_t count = 0;
+  do count = ::recv(socket_.get(), piece, sizeof piece, MSG_DONTWAIT);
+  while (count > 0);
   wanted_ = POLLIN;
-  if (count > 0) return Got::bytes;
-  const bool later = count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-  return later ? Got::nothing : Got::end;
+  return count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
 }
 
 bool Connection::send(std::string_view bytes, SteadyTime until) {

@@ -32,8 +32,8 @@ class Connection {
   enum class Got { bytes, nothing, end };
   // A piece of what has come, to the reader. Nothing: wanted() is to be waited for.
   Got receive();
-  // What is still on its way from a client that was told the end.
-  Got throw_away();
+  // What is still on its way from a client that was told the end. Whether more may come.
+  bool throw_away();
   // Of poll(): what may bring it on.
   short wanted() const { return wanted_; }
 
@@ -46,6 +46,7 @@ class Connection {
   // Of one that speaks no TLS where it should.
   bool is_plain_to_tls() const { return plain_to_tls_; }
 
+  bool has_session() const { return session_ != nullptr; }
   int number() const { return socket_.get(); }
   const std::string& client() const { return client_; }
   RequestReader& reader() { return reader_; }
@@ -54,6 +55,7 @@ class Connection {
   SteadyTime until{}, since{};
   std::size_t counted_bytes = 0;  // of reader(), as the server has them in its sum
   bool ended = false, timed_out = false;
+  bool body_begun = false;  // of the request that is coming
 
  private:
   // Bytes, 0 at the end, negative: to be waited for (wanted_), or broken.

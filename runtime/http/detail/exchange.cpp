@@ -6,6 +6,7 @@ namespace gpunode::http::detail {
 namespace {
 
 constexpr std::size_t kSliceBytes = 64 << 10;  // of a whole answer, each within a piece's time
+constexpr std::size_t kHeadBytes = 512;        // as most heads have
 
 struct Reason {
   int status;
@@ -36,19 +37,34 @@ const char* reason_of(int status) {
 }
 
 // A value that would end its line goes on in it.
-std::string one_line(std::string text) {
-  std::ranges::replace_if(
-      text, [](unsigned char letter) { return letter < 0x20 || letter == 0x7f; }, ' ');
+void add_in_one_line(std::string_view text, std::string& to) {
+  std::ranges::replace_copy_if(
+      text, std::back_inserter(to),
+      [](unsigned char letter) { return letter < 0x20 || letter == 0x7f; }, ' ');
+}
+
+// Made once a second by each thread.
+const std::string& date_of(std::chrono::system_clock::time_point time) {
+  thread_local std::chrono::sys_seconds second{};
+  thread_local std::string text;
+  if (const auto now = std::chrono::floor<std::chrono::seconds>(time);
+      text.empty() || now != second) {
+    second = now;
+    text = utc_text(time, "%a, %d %b %Y %H:%M:%S GMT");
+  }
   return text;
 }
 
 std::string head_of(const Answer& answer, const AnswerForm& form) {
   std::string head =
       "HTTP/1.1 " + std::to_string(answer.status) + ' ' + reason_of(answer.status) + "\r\n";
-  const auto add = [&](const std::string& name, const std::string& value) {
-    head += name + ": " + one_line(value) + "\r\n";
+  head.reserve(answer.body.size() <= kSliceBytes ? kHeadBytes + answer.body.size() : kHeadBytes);
+  const auto add = [&](std::string_view name, std::string_view value) {
+    head.append(name).append(": ");
+    add_in_one_line(value, head);
+    head += "\r\n";
   };
-  add("Date", utc_text(std::chrono::system_clock::now(), "%a, %d %b %Y %H:%M:%S GMT"));
+  add("Date", date_of(std::chrono::system_clock::now()));
   for (const auto& [name, value] : answer.headers) add(name, value);
   if (answer.status != 204) {
     add("Content-Type", answer.content_type);
@@ -89,6 +105,10 @@ class PieceWriter final : public Writer {
 };
 
 }  // namespace
+
+AnswerForm form_of(const RequestReader& reader) {
+  return {.without_body = reader.request().method == "HEAD", .in_chunks = !reader.is_1_0()};
+}
 
 bool write_answer(Connection& to, const Answer& answer, const AnswerForm& form,
                   const AnswerTime& time) {

@@ -13,6 +13,9 @@ struct AnswerForm {
   bool goes_on = false;       // another request may come on the connection
 };
 
+// As the request wants it that is here, or as much of it as is known; without another one behind it.
+AnswerForm form_of(const RequestReader& reader);
+
 // Until when all of it is to be out, and how long each piece may take.
 struct AnswerTime {
   SteadyTime until{};

@@ -23,6 +23,10 @@ bool Resting::watch(int number) const {
   return ::epoll_ctl(set_.get(), EPOLL_CTL_ADD, number, &event) == 0;
 }
 
+void Resting::unwatch(int number) const {
+  (void)::epoll_ctl(set_.get(), EPOLL_CTL_DEL, number, nullptr);
+}
+
 void Resting::add(Owned connection) {
   const int number = connection->number();
   epoll_event event{};
@@ -50,6 +54,12 @@ Resting::Owned Resting::take(int number) {
 
 Resting::Owned Resting::take_late(SteadyTime now) {
   return times_.empty() || times_.begin()->first > now ? nullptr : take(times_.begin()->second);
+}
+
+Resting::Owned Resting::take_idle() {
+  const auto found = std::ranges::find_if(
+      all_, [](const auto& one) { return !one.second->ended && one.second->reader().is_empty(); });
+  return found == all_.end() ? nullptr : take(found->first);
 }
 
 Resting::Owned Resting::take_longest(const std::string& client) {

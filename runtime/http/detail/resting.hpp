@@ -23,12 +23,15 @@ class Resting {
   bool is_open() const { return set_.get() >= 0; }
   // Something else to be waited for; wait() gives its number.
   bool watch(int number) const;
+  void unwatch(int number) const;
 
   void add(Owned connection);
   // The one with that number, if it rests.
   Owned take(int number);
   // One whose time is over by now.
   Owned take_late(SteadyTime now);
+  // One that has begun no request, and was not told the end either.
+  Owned take_idle();
   // Of that address the one that waits for longest.
   Owned take_longest(const std::string& client);
 

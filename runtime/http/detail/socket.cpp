@@ -3,12 +3,30 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
 #include <memory>
 
 namespace gpunode::http::detail {
+namespace {
+
+std::string address_of(const sockaddr_storage& from) {
+  char text[INET6_ADDRSTRLEN] = {};
+  const void* address =
+      from.ss_family == AF_INET6
+          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(&from)->sin6_addr)
+          : &reinterpret_cast<const sockaddr_in*>(&from)->sin_addr;
+  if (!inet_ntop(from.ss_family, address, text, sizeof text)) return "";
+  const std::string digits = text;
+  constexpr std::string_view kMapped = "::ffff:";
+  const bool mapped = digits.starts_with(kMapped) && digits.find('.') != std::string::npos;
+  return mapped ? digits.substr(kMapped.size()) : digits;
+}
+
+}  // namespace
 
 Error socket_error(const std::string& what, const HostPort& place) {
   const int number = errno;
@@ -22,17 +40,15 @@ Error socket_error(const std::string& what, const HostPort& place) {
   return {ErrorCode::io_error, what + " " + where + ": " + std::strerror(number)};
 }
 
-std::string address_of(const sockaddr_storage& from) {
-  char text[INET6_ADDRSTRLEN] = {};
-  const void* address =
-      from.ss_family == AF_INET6
-          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(&from)->sin6_addr)
-          : &reinterpret_cast<const sockaddr_in*>(&from)->sin_addr;
-  if (!inet_ntop(from.ss_family, address, text, sizeof text)) return "";
-  const std::string digits = text;
-  constexpr std::string_view kMapped = "::ffff:";
-  const bool mapped = digits.starts_with(kMapped) && digits.find('.') != std::string::npos;
-  return mapped ? digits.substr(kMapped.size()) : digits;
+Accepted accept_on(const Descriptor& listening) {
+  sockaddr_storage from{};
+  socklen_t size = sizeof from;
+  Descriptor socket(::accept4(listening.get(), reinterpret_cast<sockaddr*>(&from), &size,
+                              SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (socket.get() < 0) return {std::move(socket), {}, errno};
+  const int on = 1;
+  (void)setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return {std::move(socket), address_of(from)};
 }
 
 Result<Descriptor> listen_on(const HostPort& wanted, HostPort& place) {

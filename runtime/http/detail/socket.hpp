@@ -1,8 +1,6 @@
 // The sockets of a server: what it listens on, and who has dialled.
 #pragma once
 
-#include <sys/socket.h>
-
 #include <string>
 
 #include "runtime/base/descriptor.hpp"
@@ -14,8 +12,12 @@ namespace gpunode::http::detail {
 // Sets `place` to where it is, with the port that was taken. Fails as Server::open does.
 Result<Descriptor> listen_on(const HostPort& wanted, HostPort& place);
 
-// As digits; of an IPv4 address within an IPv6 one those of the former.
-std::string address_of(const sockaddr_storage& from);
+struct Accepted {
+  Descriptor socket;   // none: nobody is there, or `failure`
+  std::string client;  // as digits; of an IPv4 address within an IPv6 one those of the former
+  int failure = 0;     // as errno has it
+};
+Accepted accept_on(const Descriptor& listening);
 
 Error socket_error(const std::string& what, const HostPort& place);
 

@@ -136,7 +136,7 @@ void BulkLane::service(std::uint64_t nonce) {
       take(*connection, std::move(message));
       continue;
     }
-    if (read == BulkStream::Read::bad) ++dropped_;
+    if (read == BulkStream::Read::bad) drop(find(connection->stream.peer()), Dropped::unreadable);
     if (read != BulkStream::Read::nothing) return lose(nonce);
     break;
   }
@@ -163,7 +163,7 @@ void BulkLane::take(BulkConnection& connection, WireMessage message) {
         ++connection.seq_in;
         return deliver(*peer, std::move(message));
       }
-      ++dropped_;
+      drop(peer, Dropped::unreadable);
       break;
   }
   lose(connection.stream.session());

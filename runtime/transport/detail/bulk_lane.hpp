@@ -53,6 +53,7 @@ struct BulkPeer : LanePeer {
   std::uint64_t hello = 0;    // nonce of the connection that awaits a welcome; 0: none
   std::uint64_t session = 0;  // nonce; 0: none
   std::uint64_t offered = 0;  // nonce of the ticket that is out and no session yet; 0: none
+  std::uint64_t guest = 0;    // nonce of the connection that has shown one last
   int failures = 0;           // to open a session for what waits
 };
 

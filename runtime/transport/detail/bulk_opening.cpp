@@ -212,6 +212,10 @@ void BulkLane::admit(SharedDescriptor fd, const security::TicketOwner& owner) {
     ++dropped_;
     return;
   }
+  if (peer)  // one that has said nothing yet makes room
+    if (const BulkConnection* older = find_connection(std::exchange(peer->guest, nonce));
+        older && older->role == Role::guest)
+      close_connection(older->stream.session());
   reactor_.after(kHandshakeDeadline, [this, nonce] {
     BulkConnection* late = find_connection(nonce);
     if (late && late->role == Role::guest) close_connection(nonce);

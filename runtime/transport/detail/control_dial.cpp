@@ -153,8 +153,12 @@ bool ControlLane::drain_dial(ControlPeer& peer, std::uint64_t dial_id) {
     WireMessage message;
     std::uint16_t other_major = 0;
     if (parts.size() != 1 || unpack_frame(parts[0], message, other_major) != Unpacked::message) {
-      ++dropped_;
-      if (other_major != 0) report_version(peer, other_major);
+      if (other_major != 0) {
+        ++dropped_;
+        report_version(peer, other_major);
+      } else {
+        drop(&peer, Dropped::unreadable);
+      }
       peer.session ? break_session(peer, true) : fail_dial(peer, false);
       return false;
     }

@@ -65,6 +65,9 @@ void ControlLane::close_inbox() {
     handshake_quota_.leave(static_cast<std::uint64_t>(fd));
   }
   handshakes_.clear();
+  for (const auto& [fd, member] : members_) ::shutdown(*member.connection, SHUT_RDWR);
+  members_.clear();
+  fds_of_member_.clear();
   disconnected_.clear();
   inbox_->close(inbox_monitor_);
   inbox_.reset();
@@ -93,7 +96,8 @@ void ControlLane::accept(ControlPeer& peer, const Envelope& hello, Frames& parts
   session.wire = std::make_shared<ControlWire>(inbox_, to_bytes(parts[0].view()), hello.session,
                                                options_.boot);
   session.source_fd = parts.back().source_fd();
-  session.connection = duplicate_connection(session.source_fd, ports_);
+  if (const auto member = members_.find(session.source_fd); member != members_.end())
+    session.connection = member->second.connection;
   if (send_on(parts, greeting(Kind::welcome, hello.session)) != Sent::yes) return on_broken(peer);
   open_session(peer, std::move(session));
 }
@@ -141,22 +145,28 @@ void ControlLane::take_inbox(Frames& parts) {
     return answer_not_yet({}, parts);
   }
   if (unpacked != Unpacked::message) {
-    ++dropped_;
+    drop(peer, Dropped::unreadable);
     if (of_session) break_session(*peer, true);
     return;
   }
-  if (message.envelope.kind == Kind::hello) {
-    read_inbox_monitor();  // the descriptor of an older connection may be in use again
-    apply_disconnects();
-    end_handshake(parts.back().source_fd());
-    if (!peer) return answer_not_yet(message.envelope, parts);
-    return accept(*peer, message.envelope, parts);
-  }
-  if (!of_session) {
-    ++dropped_;
-    return;
-  }
+  if (message.envelope.kind == Kind::hello) return take_hello(*origin, message.envelope, parts);
+  if (!of_session) return drop(peer, Dropped::out_of_session);
   take_session(*peer, std::move(message));
+}
+
+void ControlLane::take_hello(const NodeId& origin, const Envelope& hello, Frames& parts) {
+  read_inbox_monitor();  // the descriptor of an older connection may be in use again
+  apply_disconnects();
+  const int fd = parts.back().source_fd();
+  enter_member(fd, origin);
+  ControlPeer* peer = find(origin);
+  if (!hellos_.allow(as_text(origin.value), reactor_.now())) {
+    if (const auto found = members_.find(fd); found != members_.end())
+      ::shutdown(*found->second.connection, SHUT_RDWR);
+    return drop(peer, Dropped::too_often);
+  }
+  if (!peer) return answer_not_yet(hello, parts);
+  accept(*peer, hello, parts);
 }
 
 void ControlLane::read_inbox_monitor() {
@@ -166,6 +176,7 @@ void ControlLane::read_inbox_monitor() {
         begin_handshake(event->value);
       } else if (event->event == ZMQ_EVENT_DISCONNECTED) {
         end_handshake(event->value);
+        leave_member(event->value);
         disconnected_.push_back(event->value);
       }
     }
@@ -177,6 +188,7 @@ void ControlLane::read_inbox_monitor() {
 // connection.)
 void ControlLane::begin_handshake(int fd) {
   end_handshake(fd);
+  leave_member(fd);
   SharedDescriptor connection = duplicate_connection(fd, ports_);
   const auto from = connection ? peer_of(*connection) : std::nullopt;
   if (!from) return;  // it has gone
@@ -196,6 +208,48 @@ void ControlLane::begin_handshake(int fd) {
 
 void ControlLane::end_handshake(int fd) {
   if (handshakes_.erase(fd) > 0) handshake_quota_.leave(static_cast<std::uint64_t>(fd));
+}
+
+// A member has one session, and may be about to open another by a second connection before the first is
+// seen to have broken. What it has beyond that is shut, but for the session.
+void ControlLane::enter_member(int fd, const NodeId& node) {
+  constexpr std::size_t kConnectionsOfMember = 4;
+  const auto known = members_.find(fd);
+  if (known != members_.end() && known->second.node == node) return;
+  const auto proven = handshakes_.find(fd);
+  SharedDescriptor connection =
+      proven != handshakes_.end() ? proven->second : duplicate_connection(fd, ports_);
+  end_handshake(fd);
+  leave_member(fd);
+  if (!connection) return;  // it has gone
+  members_[fd] = {node, std::move(connection)};
+  std::vector<int>& fds = fds_of_member_[node];
+  fds.push_back(fd);
+  if (fds.size() <= kConnectionsOfMember) return;
+  const ControlPeer* peer = find(node);
+  const int of_session = peer && peer->session ? peer->session->source_fd : -1;
+  const int oldest = *std::ranges::find_if(fds, [&](int one) { return one != of_session; });
+  ::shutdown(*members_.at(oldest).connection, SHUT_RDWR);
+  leave_member(oldest);
+}
+
+void ControlLane::leave_member(int fd) {
+  const auto found = members_.find(fd);
+  if (found == members_.end()) return;
+  const auto of_member = fds_of_member_.find(found->second.node);
+  std::erase(of_member->second, fd);
+  if (of_member->second.empty()) fds_of_member_.erase(of_member);
+  members_.erase(found);
+}
+
+// All that it has, whatever came of its sessions.
+void ControlLane::shut_members(const NodeId& node) {
+  const auto found = fds_of_member_.find(node);
+  if (found == fds_of_member_.end()) return;
+  for (const int fd : std::vector<int>(found->second)) {
+    ::shutdown(*members_.at(fd).connection, SHUT_RDWR);
+    leave_member(fd);
+  }
 }
 
 void ControlLane::apply_disconnects() {

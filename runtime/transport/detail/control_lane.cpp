@@ -19,6 +19,9 @@ constexpr std::size_t kMessageCost = 64;                  // so that empty ones 
 constexpr security::AddressQuota::Limits kHandshakes{
     .all = 128, .of_address = 48, .of_network = 64};
 
+// Sessions that a peer may open; beyond it, honest ones that cannot keep any come again later.
+constexpr security::RateLimit::Options kOpenings{.burst = 40, .per_second = 4};
+
 }  // namespace
 
 ControlLane::ControlLane(const MeshLinkOptions& options, const LinkEvents& events, Bulk bulk)
@@ -29,7 +32,9 @@ ControlLane::ControlLane(const MeshLinkOptions& options, const LinkEvents& event
       bulk_(std::move(bulk)),
       door_(options),
       keys_{{options.curve_public_key, options.curve_secret_key}, options.curve_before},
-      handshake_quota_(kHandshakes, security::random_nonce()) {}
+      handshake_quota_(kHandshakes, security::random_nonce()),
+      hellos_(kOpenings),
+      bulk_openings_(kOpenings) {}
 
 Result<void> ControlLane::listen(const std::vector<std::string>& endpoints) {
   if (endpoints.empty()) return {};
@@ -140,19 +145,20 @@ void ControlLane::on_broken(ControlPeer& peer) {
 void ControlLane::take_session(ControlPeer& peer, WireMessage message) {
   const Envelope& envelope = message.envelope;
   ControlSession& session = *peer.session;
-  if (envelope.session != session.wire->nonce()) {
-    ++dropped_;
-    return;
-  }
+  if (envelope.session != session.wire->nonce()) return drop(&peer, Dropped::out_of_session);
   if (envelope.kind == Kind::reset) return break_session(peer, false);
-  if (envelope.kind < Kind::data) return;
+  if (envelope.kind < Kind::data) return drop(&peer, Dropped::out_of_session);
   // ZeroMQ goes on after it has lost messages; a gap is how that is seen.
   if (envelope.seq != session.seq_in + 1) {
-    ++dropped_;
+    drop(&peer, Dropped::out_of_session);
     return break_session(peer, true);
   }
   session.seq_in = envelope.seq;
-  if (envelope.kind != Kind::data) return bulk_.on_envelope(peer.address.node, envelope);
+  if (envelope.kind != Kind::data) {
+    if (!bulk_openings_.allow(as_text(peer.address.node.value), reactor_.now()))
+      return drop(&peer, Dropped::too_often);
+    return bulk_.on_envelope(peer.address.node, envelope);
+  }
   deliver(peer, std::move(message));
 }
 

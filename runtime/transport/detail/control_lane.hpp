@@ -25,6 +25,7 @@
 #include <optional>
 
 #include "runtime/security/address_quota.hpp"
+#include "runtime/security/rate_limit.hpp"
 #include "runtime/transport/detail/control_door.hpp"
 #include "runtime/transport/detail/control_wire.hpp"
 #include "runtime/transport/detail/peer_lane.hpp"
@@ -91,7 +92,10 @@ class ControlLane final : public PeerLane<ControlPeer> {
 
   // Sessions and what is sent (control_lane.cpp).
   bool is_idle(const ControlPeer& peer) const override { return !peer.session && !peer.dial; }
-  void forget(ControlPeer& peer) override { bulk_.on_control(peer.address.node, false, 0); }
+  void forget(ControlPeer& peer) override {
+    bulk_.on_control(peer.address.node, false, 0);
+    shut_members(peer.address.node);
+  }
   void end_session(ControlPeer& peer) override;
   void break_session(ControlPeer& peer, bool tell_peer) override;
   void service_peer(const NodeId& node) override;
@@ -125,6 +129,10 @@ class ControlLane final : public PeerLane<ControlPeer> {
   void apply_disconnects();
   void begin_handshake(int fd);
   void end_handshake(int fd);
+  void enter_member(int fd, const NodeId& node);
+  void leave_member(int fd);
+  void shut_members(const NodeId& node);
+  void take_hello(const NodeId& origin, const Envelope& hello, Frames& parts);
   void take_inbox(Frames& parts);
   void accept(ControlPeer& peer, const Envelope& hello, Frames& parts);
   void answer_not_yet(const Envelope& hello, Frames& parts);
@@ -143,6 +151,15 @@ class ControlLane final : public PeerLane<ControlPeer> {
   std::vector<int> disconnected_;
   std::unordered_map<int, SharedDescriptor> handshakes_;  // by the monitor's descriptor
   security::AddressQuota handshake_quota_;
+  // Connections that a member has proven its key on, by the monitor's descriptor; and each one's, the oldest
+  // first.
+  struct MemberConnection {
+    NodeId node;
+    SharedDescriptor connection;
+  };
+  std::unordered_map<int, MemberConnection> members_;
+  std::map<NodeId, std::vector<int>> fds_of_member_;
+  security::RateLimit hellos_, bulk_openings_;  // of a peer
 };
 
 }  // namespace gpunode::transport::detail

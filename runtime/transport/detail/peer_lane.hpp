@@ -79,6 +79,11 @@ class PeerLane {
   void report(const Peer& peer, LinkState state) {
     if (!closing_ && events_.on_state) events_.on_state(peer.address.node, kind_.lane, state);
   }
+  // A frame of the peer is thrown away. Null: of nobody whom we know.
+  void drop(const Peer* from, Dropped why) {
+    ++dropped_;
+    if (from && !closing_ && events_.on_dropped) events_.on_dropped(from->address.node, why);
+  }
   // Counts a dial that came to nothing; once every address has refused, that is reported.
   void note_failed_dial(Peer& peer, bool refused) {
     if (peer.attempts.on_failed(refused, endpoints_of(peer).size()))
@@ -215,7 +220,7 @@ void PeerLane<Peer>::deliver(const Peer& peer, WireMessage data) {
   bytes_received_ += data.body.size() + data.payload.size();
   const Envelope& envelope = data.envelope;
   if (envelope.topic == 0 || envelope.topic > static_cast<std::uint16_t>(Topic::admission)) {
-    ++dropped_;  // of a later version than ours
+    drop(&peer, Dropped::of_later_version);
     return;
   }
   if (!events_.on_message) return;

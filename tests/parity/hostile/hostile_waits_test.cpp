@@ -29,7 +29,7 @@ struct Listed {
   const char* keeps;  // what it is for
 };
 const Listed kWaits[] = {
-    {"model::GraphDecoder::run", "kernels/model/detail/graph_decoder.cpp",
+    {"model::GraphPart::run", "kernels/model/detail/graph_decoder.cpp",
      "scores that the host samples from"},
     {"model::GraphProgram::place_constants", "kernels/model/detail/graph_program.cpp",
      "constants before the first stage, on other streams"},
@@ -39,7 +39,7 @@ const Listed kWaits[] = {
      "a slice's stage before its next one, on another stream"},
     {"model::GraphProgram::settle", "kernels/model/detail/graph_program.cpp",
      "gradients that nobody summed, and memory that is used again"},
-    {"model::GraphProgram::values_of", "kernels/model/detail/graph_program.cpp",
+    {"model::GraphProgram::values_of", "kernels/model/detail/graph_forward.cpp",
      "losses and scores that the host adds up"},
     {"model::GraphProgram::gradient", "kernels/model/detail/graph_program.cpp",
      "a whole gradient before what is done with it, on another stream"},

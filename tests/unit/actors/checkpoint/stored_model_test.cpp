@@ -6,6 +6,7 @@
 
 #include "kernels/model/registry.hpp"
 #include "runtime/snapshot/safetensors_file.hpp"
+#include "tests/support/fault_file_system.hpp"
 #include "tests/support/memory_file_system.hpp"
 
 namespace gpunode::checkpoint {
@@ -123,6 +124,14 @@ TEST_F(Stored, ReadsOlderNamesOtherTypesAndSeveralFiles) {
   ASSERT_TRUE(again) << again.error().detail;
   EXPECT_EQ(again->weights.front(), 1.05859375f);     // 0x3c3c as f16
   EXPECT_EQ(again->weights.back(), 0.011474609375f);  // as bf16
+}
+
+TEST_F(Stored, IsOfOneConfigThatIsReadOnce) {
+  ASSERT_TRUE(save_for_transformers(disk_, model_, "/hub"));
+  gpunode::testing::FaultFileSystem counting(disk_);
+  const auto stored = load_stored_model(counting, "/hub");
+  ASSERT_TRUE(stored) << stored.error().detail;
+  EXPECT_EQ(counting.seen(gpunode::testing::FileOperation::open), 2u) << "config and weights";
 }
 
 TEST_F(Stored, ComesFromAResnetsTensorsWithAConfigOrWithout) {

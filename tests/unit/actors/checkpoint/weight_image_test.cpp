@@ -37,6 +37,17 @@ class Image : public ::testing::Test {
                                 return Result<MutableByteView>(MutableByteView(bytes_));
                               }});
   }
+  Result<WeightImage> load_part(const storage::Path& path, std::optional<WeightFormat> format,
+                                PartChoice part) {
+    return load_weight_image(disk_, path,
+                             {.format = format,
+                              .room =
+                                  [this](std::size_t bytes) {
+                                    bytes_.assign(bytes, std::byte{0x55});
+                                    return Result<MutableByteView>(MutableByteView(bytes_));
+                                  },
+                              .part = part});
+  }
   std::string refusal(const storage::Path& path, std::optional<WeightFormat> format = {}) {
     const auto loaded = load(path, format);
     return loaded ? "" : loaded.error().message();
@@ -89,6 +100,53 @@ TEST_F(Image, IsTheSameWhateverItIsMadeOf) {
     const Bytes of_folder = bytes_;
     ASSERT_TRUE(load("/file", format));
     EXPECT_EQ(bytes_, of_folder) << ops::to_string(format);
+  }
+}
+
+TEST_F(Image, OfAPartHasItsWeightsAloneAndTheContentOfAll) {
+  for (const WeightFormat format : ops::kWeightFormats) {
+    quantise(format);
+    for (const char* path : {"/hub", "/small"}) {
+      const auto whole = load(path, format);
+      ASSERT_TRUE(whole);
+      const Bytes all = bytes_;
+      for (std::size_t number = 0; number < 3; ++number) {
+        const auto part = load_part(path, format, {number, 3});
+        ASSERT_TRUE(part) << part.error().message();
+        EXPECT_EQ(*part->content, *whole->content);
+        EXPECT_EQ(part->layout.bytes, bytes_.size());
+        EXPECT_LT(bytes_.size(), all.size());
+        for (std::size_t at = 0; at < part->layout.places.size(); ++at) {
+          const model::WeightLayout::Place& mine = part->layout.places[at];
+          if (mine.bytes == 0) continue;
+          const model::WeightLayout::Place& there = whole->layout.places[at];
+          EXPECT_TRUE(std::ranges::equal(ByteView(bytes_).subspan(mine.first, mine.bytes),
+                                         ByteView(all).subspan(there.first, there.bytes)));
+        }
+      }
+    }
+    EXPECT_TRUE(disk_.remove("/small"));
+  }
+  EXPECT_EQ(load_part("/hub", {}, {0, 60}).error().code, ErrorCode::invalid_argument);
+}
+
+TEST(ImagePieces, AreThoseOfTheWholeImage) {
+  Bytes image(2 * ModelContent::kPieceBytes + 100);
+  for (std::size_t at = 0; at < image.size(); ++at) image[at] = static_cast<std::byte>(at * 7 >> 3);
+  const auto zeros = std::span(image).subspan(5'000'000, 9000);
+  std::ranges::fill(zeros, std::byte{0});
+  ModelContent content;
+  describe_bytes(content, {}, image);
+  ImagePieces pieces;
+  for (const auto& [first, end] : {std::pair<std::size_t, std::size_t>(0, 10),
+                                   {10, 4'200'000},
+                                   {4'200'000, 5'000'000},
+                                   {5'009'000, image.size()}})
+    pieces.add(first, ByteView(image).subspan(first, end - first));
+  EXPECT_EQ(pieces.finish(image.size()), content.pieces);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, ModelContent::kPieceBytes}) {
+    describe_bytes(content, {}, Bytes(size));
+    EXPECT_EQ(ImagePieces().finish(size), content.pieces);
   }
 }
 

@@ -59,7 +59,7 @@ class Embeddings : public ::testing::Test {
     return request ? "" : wrong_ + ": " + request.error().message();
   }
   Result<InferAnswer> answer(const InferRequest& request, Time deadline = Time::max()) {
-    return answer_rows(*served_, request, clock_, deadline);
+    return answer_tensors(*served_, request, clock_, deadline);
   }
   // What a client is told.
   nlohmann::json told(const std::string& input, const std::string& more = "") {

@@ -15,7 +15,7 @@ class HttpFront : public ::testing::Test {
   HttpFront() { open({}); }
   void open(HttpFrontOptions options) {
     front_.reset();
-    options.listen = {"127.0.0.1", 0};
+    if (options.listen.host.empty()) options.listen = {"127.0.0.1", 0};
     options.generate = [this](GenerateText order) { model_(std::move(order)); };
     options.infer = [this](const InferOrder& order) { infer_(order); };
     options.is_live = [this] { return live_; };
@@ -28,10 +28,15 @@ class HttpFront : public ::testing::Test {
     front_ = *std::move(front);
   }
   Descriptor dial() { return gpunode::testing::dial(front_->place().port); }
+  // With the Host that its head names, or else this machine's.
+  static std::string request(const std::string& head, const std::string& body) {
+    const bool named = head.find("Host: ") != std::string::npos;
+    return head + (named ? "" : "Host: 127.0.0.1\r\n") +
+           "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  }
   std::string ask(const std::string& head, const std::string& body = "") {
     const Descriptor socket = dial();
-    gpunode::testing::say(socket, head + "Connection: close\r\nContent-Length: " +
-                                      std::to_string(body.size()) + "\r\n\r\n" + body);
+    gpunode::testing::say(socket, request(head + "Connection: close\r\n", body));
     return gpunode::testing::hear(socket);
   }
   static constexpr const char* kPost =

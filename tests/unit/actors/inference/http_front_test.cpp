@@ -103,7 +103,9 @@ TEST_F(HttpFront, TellsAnErrorInTheMiddleOfAStream) {
 TEST_F(HttpFront, ListsModels) {
   EXPECT_THAT(ask("GET /v1/models HTTP/1.1\r\n"), HasSubstr(R"("id":"small")"));
   EXPECT_THAT(ask("GET /v1/models/small HTTP/1.1\r\n"), HasSubstr(R"("id":"small")"));
-  EXPECT_THAT(ask("GET /v1/models/other HTTP/1.1\r\n"), HasSubstr(" 404 "));
+  for (const char* name : {"other", "other/small", "small/", "small/small"})
+    EXPECT_THAT(ask("GET /v1/models/" + std::string(name) + " HTTP/1.1\r\n"), HasSubstr(" 404 "))
+        << name;
   EXPECT_THAT(ask("GET /health HTTP/1.1\r\n"), HasSubstr(" 200 "));
 }
 
@@ -130,8 +132,7 @@ TEST_F(HttpFront, RefusesMoreThanMayBeUnderWayAndAnswersTheRest) {
   model_ = [&](GenerateText order) { first.set_value(std::move(order)); };
   const Descriptor socket = dial();
   const std::string body = R"({"model": "small", "prompt": "Once"})";
-  say(socket, kPost + ("Connection: close\r\nContent-Length: " + std::to_string(body.size())) +
-                  "\r\n\r\n" + body);
+  say(socket, request(std::string(kPost) + "Connection: close\r\n", body));
   auto future = first.get_future();
   ASSERT_EQ(future.wait_for(20s), std::future_status::ready);
   const std::string refused = complete();
@@ -196,12 +197,36 @@ TEST_F(HttpFront, HealthIsWhatItSays) {
 
 TEST_F(HttpFront, KeepsPagesOfOtherSitesOut) {
   EXPECT_THAT(complete("", "Origin: https://bad.example\r\n"), HasSubstr(" 403 "));
-  EXPECT_THAT(complete("", "Host: bad.example:8000\r\n"), HasSubstr(" 403 "));
+  for (const char* host : {"bad.example:8000", "127.bad.example", "127.0.0.1.bad.example:8000",
+                           "127.1", "node-a", "[::1].bad.example", "[::1]bad.example:80", "[::1",
+                           "127.0.0.1:bad", "127.0.0.1%.bad", "192.168.0.5", "node.local"})
+    EXPECT_THAT(complete("", std::string("Host: ") + host + "\r\n"),
+                AllOf(HasSubstr(" 403 "), HasSubstr("by 127.0.0.1")))
+        << host;
   EXPECT_THAT(ask("POST /v1/completions HTTP/1.1\r\nContent-Type: text/plain\r\n",
                   R"({"model": "small", "prompt": "a"})"),
               HasSubstr(" 415 "));
   for (const char* host : {"localhost:8000", "127.0.0.1:8000", "[::1]:8000", "127.0.0.1"})
     EXPECT_THAT(complete("", std::string("Host: ") + host + "\r\n"), HasSubstr(" 200 ")) << host;
+}
+
+TEST_F(HttpFront, BeyondLoopbackItIsAskedByAddressOrByANameThatNoSiteHas) {
+  HttpFrontOptions options;
+  options.listen = {"0.0.0.0", 0};
+  open(std::move(options));
+  const auto to = [this](const std::string& host) {
+    return complete("", "Host: " + host + "\r\nOrigin: http://" + host + "\r\n");
+  };
+  for (const char* host :
+       {"127.0.0.1", "localhost", "192.168.0.5:8000", "203.0.113.7", "[fd00::5]:8000", "[::1]",
+        "node-a:8000", "node-a.local", "Node-A.LAN", "a.internal", "a.home.arpa:80", "a.localhost"})
+    EXPECT_THAT(to(host), HasSubstr(" 200 ")) << host;
+  for (const char* host : {"bad.example", "192.168.0.5.bad.example", "127.bad.example",
+                           "lan.bad.example", "badlan.example", "node.lan.", "[bad.example]",
+                           "[fd00::5]bad", "192.168.0.5%.bad.example", "node-a:bad", ":80"})
+    EXPECT_THAT(to(host), AllOf(HasSubstr(" 403 "), HasSubstr("by this node's address"),
+                                HasSubstr("gpunode http-key create")))
+        << host;
 }
 
 TEST_F(HttpFront, WantsNoMoreOfATextWhoseClientIsGone) {
@@ -210,7 +235,7 @@ TEST_F(HttpFront, WantsNoMoreOfATextWhoseClientIsGone) {
     model_ = [&](const GenerateText& order) { asked.set_value(order.on_piece); };
     const Descriptor socket = dial();
     const std::string body = R"({"model": "small", "prompt": "Once")" + std::string(stream) + "}";
-    say(socket, kPost + ("Content-Length: " + std::to_string(body.size())) + "\r\n\r\n" + body);
+    say(socket, request(kPost, body));
     auto future = asked.get_future();
     ASSERT_EQ(future.wait_for(20s), std::future_status::ready);
     const auto take = future.get();
@@ -230,7 +255,7 @@ TEST_F(HttpFront, ClosesThoughAModelDoesNotAnswer) {
   model_ = [&](const GenerateText&) { asked.set_value(); };
   const Descriptor socket = dial();
   const std::string body = R"({"model": "small", "prompt": "Once"})";
-  say(socket, kPost + ("Content-Length: " + std::to_string(body.size())) + "\r\n\r\n" + body);
+  say(socket, request(kPost, body));
   ASSERT_EQ(asked.get_future().wait_for(20s), std::future_status::ready);
   front_->close();
   EXPECT_THAT(hear(socket), Not(HasSubstr(" 200 ")));

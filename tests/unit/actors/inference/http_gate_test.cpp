@@ -157,23 +157,57 @@ TEST_F(GuardedFront, CountsTheTokensThatWereUsed) {
   EXPECT_THAT(complete(R"(, "max_tokens": 60)", limited), HasSubstr(" 429 "));
 }
 
-TEST_F(GuardedFront, CutsWhatIsUnderWayForAKeyThatIsRevoked) {
-  const std::string good = key({});
-  std::promise<void> asked;
-  TextStreams::Taker take;
-  model_ = [&](const GenerateText& order) {
-    take = order.on_piece;
-    take({"one"});
-    asked.set_value();
-  };
-  const Descriptor socket = dial();
-  const std::string body = R"({"model": "small", "prompt": "Once", "stream": true})";
-  say(socket, kPost + good + "Connection: close\r\nContent-Length: " + std::to_string(body.size()) +
-                  "\r\n\r\n" + body);
-  ASSERT_EQ(asked.get_future().wait_for(20s), std::future_status::ready);
-  ASSERT_TRUE(files_.remove(folder_.path() / KeyRing::kFile));
-  hear(socket);  // returns once it is over
-  EXPECT_FALSE(take({"more"}));
+// A model that has begun, and goes on until it is told that nobody wants more.
+class RevokedFront : public GuardedFront {
+ protected:
+  // What is heard of a request whose key is revoked while a model works on it.
+  std::string hear_of(const std::string& head, const std::string& body) {
+    const std::string good = key({});
+    std::promise<void> asked;
+    model_ = [&](GenerateText order) {
+      if (streams_) order.on_piece({"one"});
+      text_ = std::move(order);
+      asked.set_value();
+    };
+    infer_ = [&](const InferOrder& order) {
+      rows_ = order;
+      asked.set_value();
+    };
+    const Descriptor socket = dial();
+    say(socket, request(head + good + "Connection: close\r\n", body));
+    EXPECT_EQ(asked.get_future().wait_for(20s), std::future_status::ready);
+    EXPECT_TRUE(files_.remove(folder_.path() / KeyRing::kFile));
+    return hear(socket);  // until it is over
+  }
+
+  bool streams_ = false;
+  GenerateText text_;
+  InferOrder rows_;
+};
+
+TEST_F(RevokedFront, AStreamIsCutAndSaysWhy) {
+  streams_ = true;
+  const std::string told = hear_of(kPost, R"({"model": "small", "prompt": "a", "stream": true})");
+  EXPECT_THAT(told, HasSubstr(R"("text":"one")"));
+  EXPECT_THAT(told, HasSubstr(R"("code":"invalid_api_key")"));
+  EXPECT_THAT(told, Not(HasSubstr("[DONE]")));
+  EXPECT_FALSE(text_.on_piece({"more"}));
+}
+
+TEST_F(RevokedFront, WhatNothingWasToldOfYetIsRefusedForItsKey) {
+  const std::string json = " HTTP/1.1\r\nContent-Type: application/json\r\n";
+  const std::pair<const char*, const char*> requests[] = {
+      {"/v1/completions", R"({"model": "small", "prompt": "a"})"},
+      {"/v1/completions", R"({"model": "small", "prompt": "a", "stream": true})"},
+      {"/v1/embeddings", R"({"model": "small", "input": "a"})"},
+      {"/v2/models/small/infer",
+       R"({"inputs": [{"name": "features", "datatype": "FP32", "shape": [1], "data": [1]}]})"},
+      {"/v2/models/small/infer",
+       R"({"inputs": [{"name": "text_input", "datatype": "BYTES", "shape": [1], "data": ["a"]}]})"}};
+  for (const auto& [path, body] : requests)
+    EXPECT_THAT(hear_of(std::string("POST ") + path + json, body),
+                AllOf(HasSubstr("HTTP/1.1 401 "), HasSubstr("was revoked")))
+        << path << body;
 }
 
 TEST_F(GuardedFront, PagesMayAskThatAreNamed) {

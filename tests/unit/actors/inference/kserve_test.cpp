@@ -100,9 +100,11 @@ TEST(KServe, ReadsATextAndItsParameters) {
   EXPECT_EQ(call->text->temperature, 0);
   EXPECT_EQ(call->text->seed, 9u);
   EXPECT_EQ(call->text->stop, std::vector<std::string>{"."});
+  const std::string long_stop = R"({"stop": ")" + std::string(1025, 's') + "\"}";
   for (const auto& [parameters, word] : {std::pair(R"({"temperature": 3})", "temperature"),
                                          {R"({"max_tokens": -1})", "max_tokens"},
                                          {R"({"stop": ["a"]})", "stop"},
+                                         {long_stop.c_str(), "stop"},
                                          {R"({"temprature": 1})", "temperature"}})
     EXPECT_THAT(refusal("{" + input + R"(, "parameters": )" + parameters + "}").detail,
                 HasSubstr(word));

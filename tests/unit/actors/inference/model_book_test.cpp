@@ -24,17 +24,17 @@ class Book : public ::testing::Test {
     return storage::sha256_of(as_bytes(content)).text();
   }
   void serves(int number, std::uint64_t version, const std::string& content,
-              PeerHealth health = PeerHealth::alive, std::uint32_t rights = security::kRightServe) {
+              PeerHealth health = PeerHealth::alive, std::uint32_t rights = security::kRightServe,
+              const std::string& part = "") {
     NodeInfo node;
     node.id = id(number);
     node.health = health;
     node.rights = rights;
     cluster_.nodes.push_back(node);
-    const std::string told =
-        nlohmann::json{{"version", version},
-                       {"digest", content.size() > 1 ? content : digest_of(content)}}
-            .dump();
-    cluster_.entries.push_back({node.id, call_name("m"), to_bytes(as_bytes(told))});
+    nlohmann::json told{{"version", version},
+                        {"digest", content.size() > 1 ? content : digest_of(content)}};
+    if (!part.empty()) told["part"] = part;
+    cluster_.entries.push_back({node.id, call_name("m"), to_bytes(as_bytes(told.dump()))});
   }
   std::vector<std::uint64_t> numbers() const {
     std::vector<std::uint64_t> all;
@@ -49,6 +49,17 @@ class Book : public ::testing::Test {
 
   ClusterSnapshot cluster_;
 };
+
+// Of a head nobody can take a copy; its number is taken all the same.
+TEST_F(Book, ACopyIsOfWhatSomebodyHasWhole) {
+  serves(1, 1, "a");
+  serves(2, 2, "b", PeerHealth::alive, security::kRightServe, "1/3");
+  const auto offers = offered_versions(cluster_, "m");
+  ASSERT_NE(wanted_of(offers, 0), nullptr);
+  EXPECT_EQ(wanted_of(offers, 0)->version.number, 1u);
+  EXPECT_EQ(wanted_of(offers, 2), nullptr);
+  EXPECT_EQ(number("c"), 3u);
+}
 
 TEST_F(Book, TheFirstIsOneAndAnotherContentTheNext) {
   EXPECT_EQ(number("a"), 1u);

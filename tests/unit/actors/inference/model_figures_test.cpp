@@ -28,6 +28,8 @@ TEST(ModelFigures, OfTextsAreShownByOurNamesAndByThoseOfOthers) {
   figures.next_token(50ms);
   figures.pass();
   figures.looked_up(7, 4);
+  figures.drafted(3, 2);
+  figures.drafted(3, 0);
   figures.load(2, 3, 0.25);
   for (const char* finish : {"stop", "stop", "length", "deadline"}) figures.ended(answer(finish));
   figures.ended(Result<GenerateAnswer>(Error{ErrorCode::resource_exhausted, "too many"}));
@@ -54,6 +56,10 @@ TEST(ModelFigures, OfTextsAreShownByOurNamesAndByThoseOfOthers) {
         R"(vllm:generation_tokens_total{engine="0",model_name="small"} 20)",
         R"(vllm:prefix_cache_queries_total{engine="0",model_name="small"} 7)",
         R"(vllm:prefix_cache_hits_total{engine="0",model_name="small"} 4)",
+        R"(gpunode_draft_tokens_total{model="small"} 6)",
+        R"(gpunode_draft_accepted_tokens_total{model="small"} 2)",
+        R"(vllm:spec_decode_num_draft_tokens_total{engine="0",model_name="small"} 6)",
+        R"(vllm:spec_decode_num_accepted_tokens_total{engine="0",model_name="small"} 2)",
         R"(vllm:time_to_first_token_seconds_sum{engine="0",model_name="small"} 0.3)",
         R"(vllm:inter_token_latency_seconds_count{engine="0",model_name="small"} 2)",
         R"(vllm:e2e_request_latency_seconds_count{engine="0",model_name="small"} 4)",

@@ -103,7 +103,7 @@ TEST_F(Probed, by_its_thread_when_somebody_wants_to_know_and_what_is_known_is_ol
   caf::actor_system system{config};
   caf::scoped_actor owner{system};
   const auto me = caf::actor_cast<caf::actor>(owner.ptr());
-  const caf::actor model = spawn_model(system, {me, "m", &metrics, pulses});
+  const caf::actor model = spawn_model(system, {me, "m", &metrics, &clock_, pulses});
   owner->send(model,
               Load{options(), [this]() -> Result<compute::NodeDevice*> { return &device(); }});
   owner->receive([](const Loaded& loaded) { ASSERT_TRUE(loaded.facts); },

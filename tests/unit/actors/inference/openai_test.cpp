@@ -113,6 +113,49 @@ TEST(OpenaiCompletion, refuses_by_name_what_it_cannot_do) {
   EXPECT_THAT(refusal(R"({"model": "m", "prompt": ["a", "b"], "n": 100})"), HasSubstr("128"));
 }
 
+std::string nested(std::size_t levels) {
+  return std::string(levels, '[') + std::string(levels, ']');
+}
+
+// Whoever copies or writes such JSON recurses.
+TEST(OpenaiCompletion, refuses_what_has_levels_without_end) {
+  const std::string deep = nested(500'000);
+  for (const char* field : {"model", "prompt", "messages", "stop", "response_format", "user"}) {
+    const std::string body = "{\"" + std::string(field) + "\": " + deep + "}";
+    EXPECT_THAT(refusal(body), HasSubstr("64 levels")) << field;
+    const auto chat = read_chat(body, 1);
+    ASSERT_FALSE(chat) << field;
+    EXPECT_EQ(chat.error().code, ErrorCode::invalid_argument) << field;
+  }
+  EXPECT_THAT(refusal(deep), HasSubstr("64 levels"));
+  EXPECT_THAT(refusal(R"({"model": "m", "prompt": "a", "guided_json": "{\"a\": )" + deep + "}\"}"),
+              HasSubstr("'guided_json'"));
+  EXPECT_THAT(read(R"({"model": "m", "prompt": "a", "guided_json": {"a": )" + nested(60) + "}}")
+                  .texts[0]
+                  .form,
+              HasSubstr(nested(60)));
+}
+
+TEST(OpenaiCompletion, refuses_more_than_its_texts_may_hold_together) {
+  const auto with = [](std::size_t bytes, const std::string& more) {
+    return R"({"model": "m", "prompt": ")" + std::string(bytes, 'x') + "\", " + more + "}";
+  };
+  const std::string long_stop = "\"" + std::string(1025, 's') + "\"";
+  EXPECT_THAT(refusal(with(1, R"("stop": )" + long_stop)), HasSubstr("'stop'"));
+  EXPECT_EQ(read(with(1, "\"stop\": \"" + std::string(1024, 's') + "\"")).texts.size(), 1u);
+  EXPECT_EQ(read(with(65'536, R"("n": 128)")).texts.size(), 128u);
+  EXPECT_THAT(refusal(with(65'537, R"("n": 128)")), HasSubstr("'n'"));
+  EXPECT_THAT(refusal(with(65'536, R"("n": 128, "stop": "s")")), HasSubstr("'n'"));
+  EXPECT_THAT(
+      refusal(with(60'000, R"("n": 128, "guided_choice": [")" + std::string(6000, 'c') + "\"]")),
+      HasSubstr("'n'"));
+  std::string wrong;
+  const std::string message =
+      R"([{"role": "user", "content": ")" + std::string(100'000, 'x') + "\"}]";
+  EXPECT_FALSE(read_chat(R"({"model": "m", "n": 128, "messages": )" + message + "}", 1, &wrong));
+  EXPECT_EQ(wrong, "n");
+}
+
 TEST(OpenaiCompletion, is_refused_for_a_field_that_clients_are_told) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"prompt": "a"})", "model"},
@@ -145,6 +188,7 @@ TEST(OpenaiCompletion, is_told_whole_with_its_usage) {
     texts[at].finish = at == 0 ? "stop" : at == 1 ? "length" : "deadline";
   }
   const Json told = Json::parse(completion({"cmpl-1", 9, "m"}, request, texts));
+  EXPECT_TRUE(told["system_fingerprint"].is_null()) << "it is not known which model wrote them";
   EXPECT_EQ(told["id"], "cmpl-1");
   EXPECT_EQ(told["object"], "text_completion");
   EXPECT_EQ(told["created"], 9);
@@ -158,6 +202,23 @@ TEST(OpenaiCompletion, is_told_whole_with_its_usage) {
   EXPECT_EQ(told["usage"]["prompt_tokens"], 7) << "a prompt once, whatever it has choices";
   EXPECT_EQ(told["usage"]["completion_tokens"], 40);
   EXPECT_EQ(told["usage"]["total_tokens"], 47);
+}
+
+TEST(OpenaiCompletion, tells_which_version_of_the_model_wrote_it) {
+  const auto request = read(R"({"model": "m@3", "prompt": ["a", "b"]})");
+  std::vector<GenerateAnswer> texts(2);
+  for (GenerateAnswer& text : texts) {
+    text.model_digest = std::string(11, 'd') + std::string(53, 'e');
+    text.version = 3;
+  }
+  const AnswerHead head{"cmpl-1", 9, "m@3"};
+  const std::string third = "m@3/ddddddddddde";
+  const auto told = [](const std::string& text) { return Json::parse(text)["system_fingerprint"]; };
+  EXPECT_EQ(told(completion(head, request, texts)), third);
+  EXPECT_EQ(told(finish_event(head, 0, texts.front()).substr(6)), third);
+  EXPECT_EQ(told(usage_event(head, request, texts).substr(6)), third);
+  texts[1].version = 4;
+  EXPECT_EQ(told(completion(head, request, texts)), third + ", m@4/ddddddddddde");
 }
 
 // Of a token that is half a character, one that is not among the likely ones, and one with nothing before it.
@@ -356,7 +417,8 @@ TEST(OpenaiErrors, have_a_status_and_a_code) {
       {ErrorCode::not_found, 404},        {ErrorCode::resource_exhausted, 429},
       {ErrorCode::internal, 500},         {ErrorCode::corrupted, 500},
       {ErrorCode::unavailable, 503},      {ErrorCode::peer_lost, 503},
-      {ErrorCode::timeout, 504}};
+      {ErrorCode::timeout, 504},          {ErrorCode::unsupported, 400},
+      {ErrorCode::out_of_memory, 503}};
   for (const auto& [code, status] : statuses) {
     EXPECT_EQ(status_of({code, ""}), status) << to_string(code);
     const Json body = Json::parse(error_body({code, "why"}));

@@ -53,6 +53,70 @@ TEST_F(Served, uses_its_device_as_long_as_it_lives) {
   EXPECT_EQ(device(0).status().users, Users{});
 }
 
+TEST_F(Served, answers_the_same_with_a_draft_which_goes_with_it_and_moves_with_it) {
+  const auto expected = ask(*load());
+  store(4);
+  ASSERT_TRUE(disk_.rename("/file", "/draft"));
+  store(3);
+  ServedModel::Options options = on(device(0));
+  options.draft = "/draft";
+  auto model = ServedModel::load(options);
+  ASSERT_TRUE(model) << model.error().message();
+  EXPECT_THAT((*model)->facts().draft, ::testing::SizeIs(64));
+  EXPECT_NE((*model)->facts().draft, (*model)->facts().digest);
+  EXPECT_EQ(device(0).status().users, (Users{"model letters", "model letters's draft"}));
+  EXPECT_EQ(ask(**model)->text, expected->text);
+  EXPECT_GT((*model)->texts()->draft()->counts().guessed, 0u);
+  store(5);  // its files are not what it was loaded from any more
+  options.device = &device(1);
+  auto moved = ServedModel::move(**model, options);
+  ASSERT_TRUE(moved) << moved.error().message();
+  EXPECT_EQ((*moved)->facts().draft, (*model)->facts().draft);
+  model->reset();
+  EXPECT_EQ(device(0).status().users, Users{});
+  EXPECT_EQ(device(1).status().users, (Users{"model letters", "model letters's draft"}));
+  EXPECT_EQ(ask(**moved)->text, expected->text);
+  EXPECT_GT((*moved)->texts()->draft()->counts().guessed, 0u);
+}
+
+TEST_F(Served, refuses_a_draft_that_is_not_there_or_has_other_tokens) {
+  ServedModel::Options options = on(device(0));
+  options.draft = "/nowhere";
+  const auto nothing = ServedModel::load(options);
+  ASSERT_FALSE(nothing);
+  EXPECT_THAT(nothing.error().message(), ::testing::HasSubstr("the draft"));
+  checkpoint::StoredModel other;
+  other.model = std::move(*model::make_model("gpt", {{"layers", "1"},
+                                                     {"heads", "1"},
+                                                     {"channels", "4"},
+                                                     {"context", "8"},
+                                                     {"vocabulary", "100"}}));
+  other.weights.resize(other.model->parameter_count());
+  ASSERT_TRUE(checkpoint::save_model(disk_, other, "/other"));
+  options.draft = "/other";
+  const auto refused = ServedModel::load(options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
+  EXPECT_THAT(refused.error().message(), ::testing::HasSubstr("other tokens"));
+  EXPECT_EQ(device(0).status().users, Users{});
+}
+
+TEST_F(Served, goes_without_a_draft_that_cannot_be_had_where_it_may) {
+  const auto expected = ask(*load());
+  ServedModel::Options options = on(device(0));
+  options.draft = "/nowhere";
+  options.draft_may_lack = true;
+  auto model = ServedModel::load(options);
+  ASSERT_TRUE(model) << model.error().message();
+  EXPECT_EQ((*model)->facts().draft, "");
+  EXPECT_EQ((*model)->texts()->draft(), nullptr);
+  EXPECT_EQ(ask(**model)->text, expected->text);
+  options.device = &device(1);
+  auto moved = ServedModel::move(**model, options);
+  ASSERT_TRUE(moved) << moved.error().message();
+  EXPECT_EQ(ask(**moved)->text, expected->text);
+}
+
 TEST_F(Served, gets_on_with_each_token_and_so_never_hangs_over_a_long_text) {
   auto model = load();
   clock_.seconds_per_call = 1;  // two seconds a token are fine, six tokens more than the bound
@@ -138,6 +202,29 @@ class ServedFolder : public Served {
       R"({"decoder": {"type": "ByteLevel"}, "pre_tokenizer": {"type": "ByteLevel"}, "model":
           {"type": "BPE", "vocab": {"a": 0, "b": 1, "Ġc": 2, "Ã": 3}, "merges": []}})";
 };
+
+TEST_F(ServedFolder, takes_a_draft_with_the_very_same_tokenizer_alone) {
+  const std::string others = R"({"decoder": {"type": "ByteLevel"}, "pre_tokenizer": {"type":
+      "ByteLevel"}, "model": {"type": "BPE", "vocab": {"b": 0, "a": 1, "Ġc": 2, "Ã": 3}, "merges": []}})";
+  for (const std::string& tokenizer : {others, std::string(), std::string(kTokenizer)}) {
+    store_folder(2);
+    if (!tokenizer.empty()) write("tokenizer.json", tokenizer);
+    ASSERT_TRUE(disk_.rename("/hub", "/draft"));
+    store_folder(2);
+    write("tokenizer.json", kTokenizer);
+    auto options = on(device(0));
+    options.path = "/hub";
+    options.draft = "/draft";
+    const auto model = ServedModel::load(options);
+    EXPECT_EQ(model.has_value(), tokenizer == kTokenizer) << tokenizer;
+    if (!model) {
+      EXPECT_EQ(model.error().code, ErrorCode::invalid_argument);
+      EXPECT_THAT(model.error().message(), ::testing::HasSubstr("the very same tokenizer.json"));
+    }
+    ASSERT_TRUE(disk_.remove("/draft"));
+    ASSERT_TRUE(disk_.remove("/hub"));
+  }
+}
 
 TEST_F(ServedFolder, reads_and_writes_the_tokens_of_its_tokenizer) {
   store_folder(2);

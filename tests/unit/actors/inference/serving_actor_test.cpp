@@ -36,9 +36,10 @@ class ServedByActor : public Served {
                                        },
                                        &disk_, &clock_, &cluster_, "/checkpoints", others(),
                                        others(), others(), &metrics_, "/served", "/models"});
-    for (CallHandler* handler : {&copies_, &pieces_})
+    CallHandler parts;
+    for (CallHandler* handler : {&copies_, &parts, &pieces_})
       calls_->receive([&](const Publish& publish) { *handler = publish.handler; },
-                      caf::after(20s) >> [] { FAIL() << "nobody gives copies or takes pieces"; });
+                      caf::after(20s) >> [] { FAIL() << "what other nodes ask is not published"; });
   }
   ~ServedByActor() override {
     calls_->send(serving_, Shutdown{});

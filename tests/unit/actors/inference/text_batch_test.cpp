@@ -48,7 +48,7 @@ class Batch : public ::testing::Test {
     Ids go_on;
     for (const TextBatch::Part& part : batch_.next(now_)) {
       told.emplace_back(part.id, part.read.tokens.size());
-      if (part.read.wants_scores) go_on.push_back(part.id);
+      if (part.read.scored > 0) go_on.push_back(part.id);
     }
     batch_.on_read();
     for (const TextBatch::Id id : go_on) batch_.on_token(id, 7);
@@ -154,6 +154,25 @@ TEST_F(Batch, does_not_read_a_beginning_again_that_is_known) {
   EXPECT_THAT(pass(), ElementsAre(Read{third, 3}));
 }
 
+TEST_F(Batch, begins_anew_with_all_texts_where_what_was_read_is_gone) {
+  const auto prompt = tokens(11);
+  const auto first = *batch_.add(now_, {.prompt = prompt, .deadline = deadline_, .client = "a"});
+  EXPECT_THAT(pass(), ElementsAre(Read{first, 11}));
+  const auto second = *add(3);
+  EXPECT_THAT(pass(), ElementsAre(Read{first, 1}, Read{second, 3}));
+  batch_.forget();
+  EXPECT_EQ(batch_.cache_used(), 0);
+  EXPECT_EQ(batch_.waiting(), 2u);
+  EXPECT_TRUE(batch_.has_begun(first));
+  // With the tokens that they had, the first 12 of them in one pass; and no beginning is known.
+  EXPECT_THAT(pass(), ElementsAre(Read{first, 12}));
+  batch_.end(now_, first);
+  batch_.end(now_, second);
+  batch_.forget();
+  const auto third = *batch_.add(now_, {.prompt = prompt, .deadline = deadline_, .client = "a"});
+  EXPECT_THAT(pass(), ElementsAre(Read{third, 11}));
+}
+
 // With a cache for less than two full texts.
 TEST_F(Batch, has_the_last_one_step_back_where_the_cache_is_full_and_read_again_later) {
   auto small = limits();
@@ -206,7 +225,7 @@ TEST_F(Batch, keeps_its_limits_whatever_comes) {
         ASSERT_GE(part.read.pages.size() * some.page, end);
         for (std::size_t page = part.read.position / some.page; page * some.page < end; ++page)
           ASSERT_TRUE(written.insert(part.read.pages[page]).second) << "two write to one page";
-        if (part.read.wants_scores) go_on.push_back(part.id);
+        if (part.read.scored > 0) go_on.push_back(part.id);
       }
       ASSERT_LE(rows, some.rows);
       batch.on_read();

@@ -38,5 +38,19 @@ TEST(Affinity, IsThatOfTheFirstTokensWhereAPromptIsGivenAsTokens) {
   EXPECT_EQ(of_tokens(one), of_tokens(tokens));
 }
 
+TEST(AnAnswer, IsReadyAWhileBeforeItsCallerGivesUpAndNoLaterThanItsRequestSays) {
+  using namespace std::chrono_literals;
+  constexpr Time kNow{1000s};
+  const auto answered = [&](Duration waited_for, std::chrono::milliseconds timeout) {
+    const CallReply reply([](const Result<SharedBytes>&) {}, kNow + waited_for);
+    return answer_by_of(reply, kNow, timeout) - kNow;
+  };
+  EXPECT_EQ(answered(100ms, 100ms), 95ms);
+  EXPECT_EQ(answered(40ms, 100ms), 38ms) << "another replica had the rest of it";
+  EXPECT_EQ(answered(100ms, 40ms), 38ms);
+  EXPECT_EQ(answered(30s, 30s), 30s - 200ms);
+  EXPECT_EQ(answered(-5ms, 100ms), -5ms);
+}
+
 }  // namespace
 }  // namespace gpunode::inference

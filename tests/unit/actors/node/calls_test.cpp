@@ -92,7 +92,7 @@ TEST_F(CallsTest, that_find_a_replica_full_go_to_another_where_they_say_so) {
   reply(*link_->next(), full);
   ASSERT_TRUE(is_told(plain));
   const Answer elsewhere =
-      call({.name = "both", .request = SharedBytes::from(Bytes(1)), .elsewhere_if_full = true});
+      call({.name = "both", .request = SharedBytes::from(Bytes(1)), .elsewhere_if_refused = true});
   const auto first = link_->next();
   reply(*first, full);
   EXPECT_FALSE(is_told(elsewhere));
@@ -104,6 +104,27 @@ TEST_F(CallsTest, that_find_a_replica_full_go_to_another_where_they_say_so) {
   EXPECT_TRUE(link_->silent());
 }
 
+TEST_F(CallsTest, that_a_replica_cannot_answer_now_go_to_another_where_they_say_so) {
+  const ReplyHeader away{false, {ErrorCode::unavailable, "a part is missing"}, false, false};
+  const Answer plain = call_name("both");
+  reply(*link_->next(), away);
+  ASSERT_TRUE(is_told(plain));
+  const Answer elsewhere =
+      call({.name = "both", .request = SharedBytes::from(Bytes(1)), .elsewhere_if_refused = true});
+  const auto first = link_->next();
+  reply(*first, away);
+  const auto second = link_->next();
+  EXPECT_NE(second->to, first->to);
+  reply(*second, ReplyHeader{});
+  EXPECT_TRUE(is_told(elsewhere));
+  // Where none can, that is what is told, at once.
+  const Answer nowhere =
+      call({.name = "both", .request = SharedBytes::from(Bytes(1)), .elsewhere_if_refused = true});
+  for (int replica = 0; replica < 2; ++replica) reply(*link_->next(), away);
+  EXPECT_TRUE(is_told(nowhere));
+  EXPECT_TRUE(link_->silent());
+}
+
 TEST_F(CallsTest, go_to_who_offers_in_reserve_where_no_other_is_left) {
   ClusterSnapshot known = *cluster_.read();
   known.entries = {{peers_[0], service_key("both"), {std::byte{1}}},
@@ -111,8 +132,8 @@ TEST_F(CallsTest, go_to_who_offers_in_reserve_where_no_other_is_left) {
   cluster_.write(known);
   const ReplyHeader full{false, {ErrorCode::resource_exhausted, "full"}, false, false};
   for (int i = 0; i < 20; ++i) {
-    const Answer answer =
-        call({.name = "both", .request = SharedBytes::from(Bytes(1)), .elsewhere_if_full = true});
+    const Answer answer = call(
+        {.name = "both", .request = SharedBytes::from(Bytes(1)), .elsewhere_if_refused = true});
     const auto first = link_->next();
     EXPECT_EQ(first->to, peers_[1]);
     reply(*first, full);
@@ -160,6 +181,28 @@ TEST_F(CallsTest, whose_handler_ends_without_an_answer_are_told_that_it_was_lost
   const auto told = refusal_in(link_->next());
   ASSERT_TRUE(told);
   EXPECT_TRUE(told->lost && !told->ok && !told->not_run);
+}
+
+TEST_F(CallsTest, may_wait_for_a_place_less_long_than_for_an_answer) {
+  auto answer = call({.name = "nobody's", .placed_within = std::chrono::seconds(3)});
+  clock_.advance(std::chrono::milliseconds(2900));
+  (void)calls_->on_tick();
+  EXPECT_FALSE(is_told(answer));
+  clock_.advance(std::chrono::milliseconds(100));
+  (void)calls_->on_tick();
+  ASSERT_TRUE(is_told(answer));
+  EXPECT_EQ(answer.get().error().code, ErrorCode::unavailable);
+}
+
+TEST_F(CallsTest, tell_their_handler_how_long_they_are_waited_for) {
+  std::vector<Time> deadlines;
+  publish("name", [&](const NodeId&, SharedBytes, const CallReply& reply) {
+    deadlines.push_back(reply.deadline());
+    reply(SharedBytes{});
+  });
+  hear(peers_[0], transport::Topic::call, 5, CallHeader{"name", 700});
+  ASSERT_EQ(deadlines.size(), 1u);
+  EXPECT_EQ(deadlines[0], clock_.now() + std::chrono::milliseconds(700));
 }
 
 TEST_F(CallsTest, may_be_published_by_what_an_earlier_handler_held) {

@@ -46,7 +46,7 @@ TEST(RequestReader, ReadsARequestHoweverItIsCut) {
 
 TEST(RequestReader, ReadsChunksHoweverTheyAreCut) {
   const std::string whole =
-      "POST / HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n"
+      "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\n\r\n"
       "3;a=b\r\nhel\r\n2\r\nlo\r\n0\r\nTrailer: x\r\n\r\n";
   for (std::size_t cut = 0; cut <= whole.size(); ++cut) {
     RequestReader made = reader(whole.substr(0, cut));
@@ -71,7 +71,8 @@ TEST(RequestReader, ReadsOneRequestBehindTheOther) {
 }
 
 TEST(RequestReader, TellsWhetherAClientWaitsToBeAskedForItsBody) {
-  const std::string head = "POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
+  const std::string head =
+      "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
   RequestReader made = reader(head);
   EXPECT_EQ(made.stage(), Stage::body);
   EXPECT_EQ(made.told_body_bytes(), 5u);
@@ -81,7 +82,7 @@ TEST(RequestReader, TellsWhetherAClientWaitsToBeAskedForItsBody) {
 }
 
 TEST(RequestReader, RefusesWhatTwoCouldReadDifferently) {
-  const std::string line = "POST / HTTP/1.1\r\n";
+  const std::string line = "POST / HTTP/1.1\r\nHost: h\r\n";
   for (const char* head :
        {"Content-Length: 5\r\nContent-Length: 5\r\n",
         "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "Content-Length: +5\r\n",
@@ -100,6 +101,13 @@ TEST(RequestReader, RefusesWhatTwoCouldReadDifferently) {
   EXPECT_EQ(status_of(chunked + std::string(300, '1')), 400);
 }
 
+TEST(RequestReader, WantsAHostOfWhoSpeaksHttp11) {
+  EXPECT_EQ(status_of("GET / HTTP/1.1\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n"), 400);
+  EXPECT_EQ(reader("GET / HTTP/1.1\r\nHost:\r\n\r\n").stage(), Stage::whole);
+  EXPECT_EQ(reader("GET / HTTP/1.0\r\n\r\n").stage(), Stage::whole);
+}
+
 TEST(RequestReader, RefusesWhatIsNoRequest) {
   for (const char* line :
        {"nonsense", "GET /", "GET  HTTP/1.1", "G(T / HTTP/1.1", "GET a HTTP/1.1",
@@ -110,16 +118,18 @@ TEST(RequestReader, RefusesWhatIsNoRequest) {
 }
 
 TEST(RequestReader, RefusesWhatIsTooLong) {
-  EXPECT_EQ(status_of("GET / HTTP/1.1\r\nX: " + std::string(300, 'x')), 431);
-  EXPECT_EQ(status_of("GET / HTTP/1.1\r\n" + std::string(300, 'x') + ": a\r\n\r\n"), 431);
+  EXPECT_EQ(status_of("GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(300, 'x')), 431);
+  EXPECT_EQ(status_of("GET / HTTP/1.1\r\nHost: h\r\n" + std::string(300, 'x') + ": a\r\n\r\n"),
+            431);
   RequestReader many({.head_bytes = 10'000});
-  std::string head = "GET / HTTP/1.1\r\n";
+  std::string head = "GET / HTTP/1.1\r\nHost: h\r\n";
   for (int i = 0; i < 101; ++i) head += "X: a\r\n";
   many.add(head + "\r\n");
   EXPECT_EQ(many.status(), 431);
-  EXPECT_EQ(status_of("POST / HTTP/1.1\r\nContent-Length: 21\r\n\r\n"), 413);
-  EXPECT_EQ(status_of("POST / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n"), 413);
-  const std::string chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+  EXPECT_EQ(status_of("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 21\r\n\r\n"), 413);
+  EXPECT_EQ(status_of("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999999999999999\r\n\r\n"),
+            413);
+  const std::string chunked = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
   EXPECT_EQ(status_of(chunked + "10\r\n0123456789abcdef\r\n5\r\n"), 413);
   std::string trailers = chunked + "0\r\n";
   for (int i = 0; i < 30; ++i) trailers += "Trailer: 0123\r\n";
@@ -127,9 +137,9 @@ TEST(RequestReader, RefusesWhatIsTooLong) {
 }
 
 TEST(RequestReader, TakesATargetAsProxiesWriteIt) {
-  EXPECT_EQ(reader("GET http://here:80/a?b=c HTTP/1.1\r\n\r\n").request().path, "/a");
-  EXPECT_EQ(reader("GET http://here HTTP/1.1\r\n\r\n").request().path, "/");
-  EXPECT_EQ(reader("OPTIONS * HTTP/1.1\r\n\r\n").request().path, "*");
+  EXPECT_EQ(reader("GET http://here:80/a?b=c HTTP/1.1\r\nHost: h\r\n\r\n").request().path, "/a");
+  EXPECT_EQ(reader("GET http://here HTTP/1.1\r\nHost: h\r\n\r\n").request().path, "/");
+  EXPECT_EQ(reader("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n").request().path, "*");
 }
 
 }  // namespace

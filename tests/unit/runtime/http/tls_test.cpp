@@ -54,7 +54,7 @@ class TlsServer : public ::testing::Test {
     PEM_write_bio_X509(shown, own);
     X509_free(own);
     seen_ = gpunode::testing::text_of(shown);
-    const std::string request = "GET /a HTTP/1.1\r\nConnection: close\r\n\r\n";
+    const std::string request = "GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     SSL_write(session.get(), request.data(), static_cast<int>(request.size()));
     std::string all;
     char part[4096];
@@ -85,7 +85,7 @@ TEST_F(TlsServer, AnswersOverTls13Alone) {
 TEST_F(TlsServer, WhoSpeaksNoTlsIsToldTo) {
   serve();
   const Descriptor plain = gpunode::testing::dial(server_->place().port);
-  gpunode::testing::say(plain, "GET / HTTP/1.1\r\n\r\n");
+  gpunode::testing::say(plain, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
   EXPECT_NE(gpunode::testing::hear(plain).find("https://"), std::string::npos);
 }
 

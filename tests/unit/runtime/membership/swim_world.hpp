@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "runtime/membership/membership_codec.hpp"
 #include "runtime/membership/swim.hpp"
@@ -19,7 +20,7 @@ class SwimTest : public ::testing::Test {
     return Swim(self, config, test_signing(0), 1, now);
   }
   // Tells `swim` of these members, each by itself.
-  void introduce(Swim& swim, std::initializer_list<int> members) {
+  void introduce(Swim& swim, const std::vector<int>& members) {
     for (const int index : members) say(swim, index, alive(test_record(index)));
   }
   static Message alive(const MemberRecord& record) {
@@ -38,7 +39,7 @@ class SwimTest : public ::testing::Test {
     return swim.on_message(now, test_id(from), encode(message));
   }
   // Ticks for this long; `answering` members answer every ping at once.
-  Actions run(Swim& swim, Duration time, std::initializer_list<int> answering = {}) {
+  Actions run(Swim& swim, Duration time, const std::vector<int>& answering = {}) {
     Actions all;
     for (const Time end = now + time; now < end;) {
       now += swim.tick_interval();

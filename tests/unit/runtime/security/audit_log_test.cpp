@@ -48,6 +48,28 @@ struct Log {
   }
 };
 
+TEST(AuditLog, writes_its_head_no_more_often_than_it_may) {
+  Log log;
+  const auto cut_off_the_last = [&] {
+    const std::string all = log.text();
+    log.replace(all.substr(0, all.rfind('\n', all.size() - 2) + 1));
+    const std::string verdict = log.verdict();
+    log.replace(all);
+    return verdict;
+  };
+  auto writer = AuditLog::open(log.files, "/state", log.identity, {.head_every = 1s});
+  ASSERT_TRUE(writer);
+  for (int entry = 0; entry < 3; ++entry)
+    EXPECT_TRUE(writer->append(kNow + entry * 100ms, "join_refused", {}));
+  log.disk.crash();
+  EXPECT_EQ(log.verdict(), "3") << "all are on disk";
+  EXPECT_EQ(cut_off_the_last(), "2");
+  EXPECT_TRUE(writer->settle());
+  EXPECT_NE(cut_off_the_last(), "2") << "it shows";
+  EXPECT_TRUE(writer->append(kNow + 1500ms, "join_refused", {}));
+  EXPECT_NE(cut_off_the_last(), "3") << "it shows at once, after that long";
+}
+
 TEST(AuditLog, keeps_entries_across_restarts_and_power_loss) {
   Log log;
   log.write(3);
@@ -230,7 +252,7 @@ TEST(AuditLog, begins_anew_and_says_so_where_it_does_not_verify) {
     Log log;
     log.write(3);
     log.replace(too_long ? std::string(kLargestAuditFile + 1, 'x') : std::string("{}\n"));
-    auto anew = AuditLog::open_or_begin_anew(log.files, "/state", log.identity, kNow);
+    auto anew = AuditLog::open_or_begin_anew(log.files, "/state", log.identity, kNow, {});
     ASSERT_TRUE(anew) << anew.error().message();
     EXPECT_EQ(anew->entries(), 1u);
     EXPECT_NE(log.text().find("audit_begun_anew"), std::string::npos);
@@ -238,7 +260,7 @@ TEST(AuditLog, begins_anew_and_says_so_where_it_does_not_verify) {
     EXPECT_TRUE(log.disk.exists("/state/audit.damaged-1/000001.log"));
     EXPECT_TRUE(log.disk.exists("/state/audit.damaged-1/head"));
     ASSERT_TRUE(log.disk.remove("/state/audit"));
-    ASSERT_TRUE(AuditLog::open_or_begin_anew(log.files, "/state", log.identity, kNow));
+    ASSERT_TRUE(AuditLog::open_or_begin_anew(log.files, "/state", log.identity, kNow, {}));
     EXPECT_TRUE(log.disk.exists("/state/audit.damaged-2/head"));
     EXPECT_EQ(log.verdict(), "1");
   }

@@ -22,7 +22,7 @@ struct Side {
     start();
   }
   void start() {
-    log.emplace(std::move(*AuditLog::open_or_begin_anew(disk, "/state", identity, kNow)));
+    log.emplace(std::move(*AuditLog::open_or_begin_anew(disk, "/state", identity, kNow, {})));
     witness.emplace(AuditWitness::open(disk, "/state"));
   }
   void write(int entries, const char* event = "a") {

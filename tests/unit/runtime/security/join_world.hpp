@@ -107,7 +107,11 @@ struct World {
         auto answer = settle(
             founder, founder.server->on_relayed(clock.now(), clock.wall(), node.identity.id(),
                                                 relay->relay, relay->frame));
-        if (answer) more(node.server->on_relay_answer(relay->relay, *answer));
+        if (!answer) continue;
+        EXPECT_TRUE(
+            node.server->on_relay_answer(joiner.identity.id(), relay->relay, *answer).empty())
+            << "nobody but the issuer answers";
+        more(node.server->on_relay_answer(founder.identity.id(), relay->relay, *answer));
       } else if (auto* back = std::get_if<JoinServer::AnswerRelay>(&action)) {
         EXPECT_EQ(back->via, member.identity.id());
         out = back->frame;

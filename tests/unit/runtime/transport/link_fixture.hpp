@@ -57,16 +57,22 @@ struct Event {
 class Journal {
  public:
   LinkEvents events() {
-    return {[this](const NodeId& from, Lane lane, Message message) {
-              std::lock_guard lock(mutex_);
-              events_.push_back({Received{from, lane, std::move(message)}, std::nullopt});
-              changed_.notify_all();
-            },
-            [this](const NodeId& peer, Lane lane, LinkState state) {
-              std::lock_guard lock(mutex_);
-              events_.push_back({std::nullopt, StateChange{peer, lane, state}});
-              changed_.notify_all();
-            }};
+    LinkEvents events{[this](const NodeId& from, Lane lane, Message message) {
+                        std::lock_guard lock(mutex_);
+                        events_.push_back({Received{from, lane, std::move(message)}, std::nullopt});
+                        changed_.notify_all();
+                      },
+                      [this](const NodeId& peer, Lane lane, LinkState state) {
+                        std::lock_guard lock(mutex_);
+                        events_.push_back({std::nullopt, StateChange{peer, lane, state}});
+                        changed_.notify_all();
+                      }};
+    events.on_dropped = [this](const NodeId& from, Dropped why) {
+      std::lock_guard lock(mutex_);
+      ++dropped_[{from, why}];
+      changed_.notify_all();
+    };
+    return events;
   }
 
   // Waits until `found(events)` holds.
@@ -81,6 +87,10 @@ class Journal {
   }
   bool wait_state(const NodeId& peer, Lane lane, LinkState state, std::size_t times = 1) {
     return wait([&](const auto& events) { return count_in(events, peer, lane, state) >= times; });
+  }
+  // Until that many frames of the peer were thrown away for that cause.
+  bool wait_dropped(const NodeId& from, Dropped why, std::size_t times) {
+    return wait([&](const auto&) { return dropped_[{from, why}] >= times; });
   }
   bool wait_messages(std::size_t count) {
     return wait([&](const auto& events) { return messages_in(events) >= count; });
@@ -121,6 +131,7 @@ class Journal {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Event> events_;
+  std::map<std::pair<NodeId, Dropped>, std::size_t> dropped_;
 };
 
 inline Message text_message(std::uint64_t stream, std::string_view body,

@@ -20,24 +20,8 @@ TEST_F(MeshLinkTest, ARoutingIdOfAPeersChoiceDoesNotMakeItAnother) {
   auto two = start(2);
   introduce(1, *one, 2, *two);
   // Node 3 is admitted and known, but speaks through a socket of its own making, with a chosen id.
-  MeshLinkOptions spoof = net_.options(3, 1, {.dial_only = true});
   one->link->set_peer(net_.address(3));
-  detail::Socket socket(detail::control_context(), ZMQ_DEALER);
-  socket.set_bytes(ZMQ_ROUTING_ID, as_bytes(node_id(2).text()));
-  socket.set_bytes(ZMQ_CURVE_SERVERKEY, net_.address(1).curve_public_key);
-  socket.set_bytes(ZMQ_CURVE_PUBLICKEY, spoof.curve_public_key);
-  socket.set_bytes(ZMQ_CURVE_SECRETKEY, spoof.curve_secret_key);
-  socket.connect(one->link->control_endpoints()[0]);
-  auto frame = [](detail::Envelope envelope) {
-    Bytes head = detail::encode_envelope(envelope);
-    auto size = static_cast<std::uint32_t>(head.size());
-    Bytes bytes(8 + head.size());
-    std::memcpy(bytes.data(), &size, 4);
-    std::memcpy(bytes.data() + 4, head.data(), head.size());
-    detail::Frames frames;
-    frames.emplace_back(bytes);
-    return frames;
-  };
+  detail::Socket socket = by_hand(3, 1, *one, node_id(2).text());
   detail::Envelope hello;
   hello.kind = detail::Kind::hello;
   hello.session = 77;
@@ -46,7 +30,7 @@ TEST_F(MeshLinkTest, ARoutingIdOfAPeersChoiceDoesNotMakeItAnother) {
   bool up = false;
   detail::Frames frames;
   for (hello.greeting = 1; !up && hello.greeting < 100; ++hello.greeting) {
-    frames = frame(hello);
+    frames = frames_of(hello);
     ASSERT_EQ(socket.send(frames), detail::Sent::yes);
     up = one->journal.wait(
         [](const auto& events) {
@@ -60,20 +44,29 @@ TEST_F(MeshLinkTest, ARoutingIdOfAPeersChoiceDoesNotMakeItAnother) {
   data.session = 77;
   data.seq = 1;
   data.topic = 99;  // unknown: dropped, and no harm done
-  frames = frame(data);
+  frames = frames_of(data);
   ASSERT_EQ(socket.send(frames), detail::Sent::yes);
   data.topic = static_cast<std::uint16_t>(Topic::job);
   data.seq = 2;
-  frames = frame(data);
+  frames = frames_of(data);
   ASSERT_EQ(socket.send(frames), detail::Sent::yes);
   ASSERT_TRUE(one->journal.wait_messages(1));
   EXPECT_EQ(one->journal.messages()[0].from, node_id(3));
 
-  // A gap in the sequence ends that session, and only that one.
+  // A gap in the sequence ends that session, and only that one. What comes by it later is told of, as
+  // is what cannot be read.
   data.seq = 4;
-  frames = frame(data);
+  frames = frames_of(data);
   ASSERT_EQ(socket.send(frames), detail::Sent::yes);
   ASSERT_TRUE(one->journal.wait_state(node_id(3), Lane::control, LinkState::reset));
+  frames = frames_of(data);
+  ASSERT_EQ(socket.send(frames), detail::Sent::yes);
+  ASSERT_TRUE(one->journal.wait_dropped(node_id(3), Dropped::out_of_session, 2));
+  EXPECT_TRUE(one->journal.wait_dropped(node_id(3), Dropped::of_later_version, 1));
+  frames.clear();
+  frames.emplace_back(Bytes(40));
+  ASSERT_EQ(socket.send(frames), detail::Sent::yes);
+  ASSERT_TRUE(one->journal.wait_dropped(node_id(3), Dropped::unreadable, 1));
   ASSERT_TRUE(two->link->send(node_id(1), Lane::control, text_message(9, "still here")));
   ASSERT_TRUE(one->journal.wait_messages(2));
   EXPECT_EQ(one->journal.messages()[1].from, node_id(2));

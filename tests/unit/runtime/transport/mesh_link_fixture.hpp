@@ -5,7 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "runtime/transport/detail/envelope_codec.hpp"
 #include "runtime/transport/detail/tcp.hpp"
+#include "runtime/transport/detail/zmq_socket.hpp"
 #include "runtime/transport/mesh_link.hpp"
 #include "tests/unit/runtime/transport/link_fixture.hpp"
 
@@ -33,6 +35,27 @@ class MeshLinkTest : public ::testing::Test {
   }
   static int raw_connection(const std::string& endpoint) {
     return detail::begin_connect(*detail::numeric_address(*detail::parse_endpoint(endpoint)));
+  }
+  // A socket with the keys of an admitted node, to say anything to another one's control port.
+  detail::Socket by_hand(int number, int to, Node& node, const std::string& routing_id = "") {
+    const MeshLinkOptions keys = net_.options(number, 1, {.dial_only = true});
+    detail::Socket socket(detail::control_context(), ZMQ_DEALER);
+    if (!routing_id.empty()) socket.set_bytes(ZMQ_ROUTING_ID, as_bytes(routing_id));
+    socket.set_bytes(ZMQ_CURVE_SERVERKEY, net_.address(to).curve_public_key);
+    socket.set_bytes(ZMQ_CURVE_PUBLICKEY, keys.curve_public_key);
+    socket.set_bytes(ZMQ_CURVE_SECRETKEY, keys.curve_secret_key);
+    socket.connect(node.link->control_endpoints()[0]);
+    return socket;
+  }
+  static detail::Frames frames_of(const detail::Envelope& envelope) {
+    const Bytes head = detail::encode_envelope(envelope);
+    const auto size = static_cast<std::uint32_t>(head.size());
+    Bytes bytes(8 + head.size());
+    std::memcpy(bytes.data(), &size, 4);
+    std::memcpy(bytes.data() + 4, head.data(), head.size());
+    detail::Frames frames;
+    frames.emplace_back(bytes);
+    return frames;
   }
   static std::optional<Lane> lane_of(const Result<Lane>& sent) {
     return sent ? std::optional(*sent) : std::nullopt;
