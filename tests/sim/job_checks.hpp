@@ -28,6 +28,9 @@ class JobChecks {
   };
   JobChecks(const JobModel& model, const view::View& first_view, Rules rules);
 
+  // Whose seals say nothing of its own disk: it signs what it likes.
+  void distrust(const NodeId& liar) { liar_ = liar; }
+
   void on_send(const view::Member& node, const job::JobMessage& message,
                const Bytes& durable_votes);
   void on_view(const view::Member& node, const view::View& view, job::Role role);
@@ -146,6 +149,7 @@ class JobChecks {
   std::map<Digest, ViewName> by_digest_;
   std::map<Digest, std::vector<ViewName>> after_;  // digest of a view -> those that follow on it
   std::map<Digest, std::set<NodeId>> voted_for_;   // digest of a view -> on whose disk its vote is
+  std::optional<NodeId> liar_;
   std::map<view::Member, Place> places_;
   std::map<view::Member, HistoryId> applying_;  // in which the step under Apply was committed
   std::map<view::Member, State> state_at_;      // the newest state of each life

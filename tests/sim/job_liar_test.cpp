@@ -34,6 +34,7 @@ WorldResult with_liar(Kind kind, std::uint64_t seed, bool member, std::uint64_t*
   const JobModel model = options.model;
   JobWorld world(std::move(options));
   liar.emplace(member ? world.id(number) : node(kStranger), member, model, mix(seed, 90));
+  world.distrust(liar->self());
   Rng rng(mix(seed, 91));
   std::function<void(Duration)> lie = [&](Duration when) {
     const std::size_t to = rng.below(node_count);

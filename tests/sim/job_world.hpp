@@ -104,6 +104,7 @@ class JobWorld {
   // One more word to a node that runs, from whoever that is.
   void tell(std::size_t to, const NodeId& from, job::JobMessage message);
   std::uint64_t highest_commit() const { return checks_->highest_commit(); }
+  void distrust(const NodeId& liar) { checks_->distrust(liar); }
   // When each step was first committed anywhere.
   const std::map<std::uint64_t, Time>& commit_times() const { return commit_times_; }
   const std::set<NodeId>& computed_slices() const { return computed_; }
