@@ -9,10 +9,8 @@
 namespace gpunode::inference::kserve {
 namespace {
 
-using Json = nlohmann::json;
-
-std::string dumped(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string dumped(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 const char* name_of(TensorKind kind) {
@@ -27,8 +25,8 @@ Number number_at(ByteView bytes, std::size_t at) {
 }
 
 // Of a tensor that is whole.
-Json values_of(const InferTensor& tensor) {
-  auto values = Json::array();
+nlohmann::json values_of(const InferTensor& tensor) {
+  auto values = nlohmann::json::array();
   const ByteView bytes = tensor.data;
   if (tensor.kind == TensorKind::fp32)
     for (std::size_t at = 0; at < bytes.size() / 4; ++at)
@@ -45,14 +43,14 @@ Json values_of(const InferTensor& tensor) {
   return values;
 }
 
-Json forms_of(const std::vector<TensorForm>& forms) {
-  auto all = Json::array();
+nlohmann::json forms_of(const std::vector<TensorForm>& forms) {
+  auto all = nlohmann::json::array();
   for (const TensorForm& one : forms)
     all.push_back({{"name", one.name}, {"datatype", name_of(one.kind)}, {"shape", one.shape}});
   return all;
 }
 
-Json duration_of(std::uint64_t count, std::chrono::nanoseconds time) {
+nlohmann::json duration_of(std::uint64_t count, std::chrono::nanoseconds time) {
   return {{"count", count}, {"ns", time.count()}};
 }
 
@@ -74,12 +72,13 @@ Result<Written> infer_answer(const std::string& model, const InferCall& call,
     if (std::ranges::find(answer.outputs, wanted.name, &InferTensor::name) == answer.outputs.end())
       return Error{ErrorCode::invalid_argument,
                    "the model has no output '" + wanted.name + "': its metadata lists them"};
-  auto outputs = Json::array();
+  auto outputs = nlohmann::json::array();
   std::string behind;
   bool any_binary = false;
   for (const InferTensor& tensor : answer.outputs) {
     if (!is_wanted(call, tensor.name)) continue;
-    Json told{{"name", tensor.name}, {"datatype", name_of(tensor.kind)}, {"shape", tensor.shape}};
+    nlohmann::json told{
+        {"name", tensor.name}, {"datatype", name_of(tensor.kind)}, {"shape", tensor.shape}};
     if (is_binary(call, tensor.name)) {
       any_binary = true;
       told["parameters"] = {{"binary_data_size", tensor.data.size()}};
@@ -89,9 +88,9 @@ Result<Written> infer_answer(const std::string& model, const InferCall& call,
     }
     outputs.push_back(std::move(told));
   }
-  Json told{{"model_name", model},
-            {"model_version", std::to_string(answer.version)},
-            {"outputs", std::move(outputs)}};
+  nlohmann::json told{{"model_name", model},
+                      {"model_version", std::to_string(answer.version)},
+                      {"outputs", std::move(outputs)}};
   if (!call.id.empty()) told["id"] = call.id;
   Written written{dumped(told)};
   if (any_binary) written.json_bytes = written.body.size();
@@ -123,20 +122,20 @@ std::string model(const std::string& name, const InferDescription& told) {
 }
 
 std::string is_ready(const std::string& name, const std::string& why) {
-  Json told = {{"name", name}, {"ready", why.empty()}};
+  nlohmann::json told = {{"name", name}, {"ready", why.empty()}};
   if (!why.empty()) told["error"] = why;
   return dumped(told);
 }
 
 std::string index(const std::vector<std::string>& names) {
-  auto all = Json::array();
+  auto all = nlohmann::json::array();
   for (const std::string& name : names)
     all.push_back({{"name", name}, {"state", "READY"}, {"reason", ""}});
   return dumped(all);
 }
 
 std::string statistics(const std::string& name, const ModelCounts& counts) {
-  const Json none = duration_of(0, {});
+  const nlohmann::json none = duration_of(0, {});
   return dumped({{"model_stats",
                   {{{"name", name},
                     {"version", std::to_string(counts.version)},

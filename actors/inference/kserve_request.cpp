@@ -12,8 +12,6 @@
 namespace gpunode::inference::kserve {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::size_t kMostTensors = 16;
 constexpr int kDeepest = 12;  // as a tensor may be
 constexpr const char* kTextInput = "text_input";
@@ -23,7 +21,7 @@ Error bad(std::string why) {
 }
 
 // The fields that an object may have; else the error.
-std::optional<Error> unknown_in(const Json& object, const std::string& what,
+std::optional<Error> unknown_in(const nlohmann::json& object, const std::string& what,
                                 const std::vector<std::string>& known) {
   if (!object.is_object()) return bad(what + " is no JSON object");
   for (const auto& [name, value] : object.items())
@@ -32,7 +30,8 @@ std::optional<Error> unknown_in(const Json& object, const std::string& what,
   return {};
 }
 
-Result<std::string> text_in(const Json& object, const char* field, const std::string& what) {
+Result<std::string> text_in(const nlohmann::json& object, const char* field,
+                            const std::string& what) {
   const auto found = object.find(field);
   if (found == object.end() || !found->is_string())
     return bad(what + ": '" + field + "' is missing, or no text");
@@ -40,7 +39,7 @@ Result<std::string> text_in(const Json& object, const char* field, const std::st
 }
 
 // Where a parameter may be true or false.
-Result<bool> flag_in(const Json& parameters, const char* name) {
+Result<bool> flag_in(const nlohmann::json& parameters, const char* name) {
   const auto found = parameters.find(name);
   if (found == parameters.end()) return false;
   if (!found->is_boolean()) return bad("'" + std::string(name) + "' is true or false");
@@ -69,7 +68,7 @@ void append_number(Bytes& data, Number value) {
 }
 
 // One element behind the others; else false.
-bool append(const Json& value, TensorKind kind, Bytes& data) {
+bool append(const nlohmann::json& value, TensorKind kind, Bytes& data) {
   if (kind == TensorKind::bytes) {
     if (!value.is_string()) return false;
     const auto& text = value.get_ref<const std::string&>();
@@ -94,8 +93,8 @@ bool append(const Json& value, TensorKind kind, Bytes& data) {
 }
 
 // Flat, or as lists in lists.
-bool append_all(const Json& values, TensorKind kind, Bytes& data) {
-  for (const Json& value : values) {
+bool append_all(const nlohmann::json& values, TensorKind kind, Bytes& data) {
+  for (const nlohmann::json& value : values) {
     const bool good = value.is_array() ? append_all(value, kind, data) : append(value, kind, data);
     if (!good) return false;
   }
@@ -103,8 +102,8 @@ bool append_all(const Json& values, TensorKind kind, Bytes& data) {
 }
 
 // Of the body behind its JSON, as much as the tensor says.
-Result<void> take_binary(const Json& size, std::string_view& behind, const std::string& what,
-                         InferTensor& tensor) {
+Result<void> take_binary(const nlohmann::json& size, std::string_view& behind,
+                         const std::string& what, InferTensor& tensor) {
   if (!size.is_number_unsigned() || size.get<std::uint64_t>() > behind.size())
     return bad(what +
                ": its 'binary_data_size' is no number of bytes that the body has behind its "
@@ -115,7 +114,7 @@ Result<void> take_binary(const Json& size, std::string_view& behind, const std::
   return {};
 }
 
-Result<InferTensor> read_input(const Json& from, std::string_view& behind) {
+Result<InferTensor> read_input(const nlohmann::json& from, std::string_view& behind) {
   std::string what = "an input";
   if (auto wrong = unknown_in(from, what, {"name", "shape", "datatype", "parameters", "data"}))
     return *wrong;
@@ -130,12 +129,12 @@ Result<InferTensor> read_input(const Json& from, std::string_view& behind) {
   tensor.kind = *kind;
   const auto shape = from.find("shape");
   if (shape == from.end() || !shape->is_array() ||
-      !std::ranges::all_of(*shape, [](const Json& one) {
+      !std::ranges::all_of(*shape, [](const nlohmann::json& one) {
         return one.is_number_unsigned() && one.get<std::uint64_t>() < (std::uint64_t{1} << 40);
       }))
     return bad(what + ": its 'shape' is no list of sizes");
   tensor.shape = shape->get<std::vector<std::int64_t>>();
-  const Json parameters = from.value("parameters", Json::object());
+  const nlohmann::json parameters = from.value("parameters", nlohmann::json::object());
   if (auto wrong = unknown_in(parameters, what + "'s parameters", {"binary_data_size"}))
     return *wrong;
   const auto data = from.find("data");
@@ -151,12 +150,12 @@ Result<InferTensor> read_input(const Json& from, std::string_view& behind) {
   return tensor;
 }
 
-Result<WantedOutput> read_output(const Json& from, bool binary_outputs) {
+Result<WantedOutput> read_output(const nlohmann::json& from, bool binary_outputs) {
   if (auto wrong = unknown_in(from, "an output", {"name", "parameters"})) return *wrong;
   auto name = text_in(from, "name", "an output");
   if (!name) return name.error();
   WantedOutput wanted{*name, binary_outputs};
-  const Json parameters = from.value("parameters", Json::object());
+  const nlohmann::json parameters = from.value("parameters", nlohmann::json::object());
   const std::string what = "output '" + *name + "'s parameters";
   if (auto wrong = unknown_in(parameters, what, {"binary_data"})) return *wrong;
   const auto binary = flag_in(parameters, "binary_data");
@@ -168,7 +167,7 @@ Result<WantedOutput> read_output(const Json& from, bool binary_outputs) {
 // One parameter of a text; an error where it is out of its range.
 class TextParameters {
  public:
-  explicit TextParameters(const Json& from) : from_(from) {}
+  explicit TextParameters(const nlohmann::json& from) : from_(from) {}
 
   void real(const char* name, double low, double high, double& value) {
     const auto found = from_.find(name);
@@ -177,8 +176,8 @@ class TextParameters {
     if (given >= low && given <= high)
       value = given;
     else
-      failure = bad("parameter '" + std::string(name) + "' is a number from " + Json(low).dump() +
-                    " to " + Json(high).dump());
+      failure = bad("parameter '" + std::string(name) + "' is a number from " +
+                    nlohmann::json(low).dump() + " to " + nlohmann::json(high).dump());
   }
   template <class Whole>
   void whole(const char* name, std::uint64_t high, Whole& value) {
@@ -194,7 +193,7 @@ class TextParameters {
   std::optional<Error> failure;
 
  private:
-  const Json& from_;
+  const nlohmann::json& from_;
 };
 
 const std::vector<std::string> kTextParameters = {"binary_data_output",
@@ -210,7 +209,7 @@ const std::vector<std::string> kTextParameters = {"binary_data_output",
                                                   "priority",
                                                   "repetition_penalty"};
 
-Result<GenerateRequest> read_text(const InferTensor& input, const Json& parameters,
+Result<GenerateRequest> read_text(const InferTensor& input, const nlohmann::json& parameters,
                                   std::uint64_t random) {
   if (auto wrong = unknown_in(parameters, "the parameters", kTextParameters)) return *wrong;
   if (input.kind != TensorKind::bytes ||
@@ -239,12 +238,12 @@ Result<GenerateRequest> read_text(const InferTensor& input, const Json& paramete
   return text;
 }
 
-Result<void> read_tensors(const Json& json, std::string_view& behind, InferCall& call) {
+Result<void> read_tensors(const nlohmann::json& json, std::string_view& behind, InferCall& call) {
   const auto inputs = json.find("inputs");
   if (inputs == json.end() || !inputs->is_array() || inputs->empty() ||
       inputs->size() > kMostTensors)
     return bad("'inputs' is a list of 1 to 16 tensors");
-  for (const Json& one : *inputs) {
+  for (const nlohmann::json& one : *inputs) {
     auto input = read_input(one, behind);
     if (!input) return input.error();
     call.inputs.push_back(*std::move(input));
@@ -252,10 +251,10 @@ Result<void> read_tensors(const Json& json, std::string_view& behind, InferCall&
   if (!behind.empty())
     return bad("the body has " + std::to_string(behind.size()) +
                " bytes behind its JSON that no input's 'binary_data_size' speaks of");
-  const Json outputs = json.value("outputs", Json::array());
+  const nlohmann::json outputs = json.value("outputs", nlohmann::json::array());
   if (!outputs.is_array() || outputs.size() > kMostTensors)
     return bad("'outputs' is a list of at most 16 outputs");
-  for (const Json& one : outputs) {
+  for (const nlohmann::json& one : outputs) {
     auto output = read_output(one, call.binary_outputs);
     if (!output) return output.error();
     call.outputs.push_back(*std::move(output));
@@ -273,7 +272,8 @@ Result<InferCall> read_infer(std::string_view body, std::optional<std::size_t> j
         "which comes first: 1 to " +
         std::to_string(body.size()));
   std::string_view behind = body.substr(json_bytes.value_or(body.size()));
-  const Json json = object_within<Json>(body.substr(0, body.size() - behind.size()), kDeepest);
+  const nlohmann::json json =
+      object_within<nlohmann::json>(body.substr(0, body.size() - behind.size()), kDeepest);
   if (!json.is_object()) return bad("the request's body is no JSON object");
   if (auto wrong = unknown_in(json, "the request", {"id", "parameters", "inputs", "outputs"}))
     return *wrong;
@@ -282,7 +282,7 @@ Result<InferCall> read_infer(std::string_view body, std::optional<std::size_t> j
     if (!id->is_string()) return bad("'id' is a text");
     call.id = id->get<std::string>();
   }
-  const Json parameters = json.value("parameters", Json::object());
+  const nlohmann::json parameters = json.value("parameters", nlohmann::json::object());
   if (!parameters.is_object()) return bad("'parameters' is an object");
   const auto binary = flag_in(parameters, "binary_data_output");
   if (!binary) return binary.error();

@@ -12,19 +12,17 @@
 namespace gpunode::inference::openai {
 namespace {
 
-using Json = nlohmann::json;
-
 // "deadline" is no word of theirs: the text was cut as by a length.
 const char* finish_of(const GenerateAnswer& answer) {
   return answer.finish == "stop" ? "stop" : "length";
 }
 
 // What is no UTF-8, as a model over bytes may write it, becomes U+FFFD.
-std::string dumped(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string dumped(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-Json head_of(const AnswerHead& head, bool is_piece) {
+nlohmann::json head_of(const AnswerHead& head, bool is_piece) {
   const char* const kind = head.is_chat && is_piece ? "chat.completion.chunk"
                            : head.is_chat           ? "chat.completion"
                                                     : "text_completion";
@@ -33,7 +31,7 @@ Json head_of(const AnswerHead& head, bool is_piece) {
 
 // Which model the texts are of, "NAME@VERSION/DIGEST", the digest by its first 12 digits; several, where
 // nodes of different versions wrote them.
-Json fingerprint_of(const AnswerHead& head, std::span<const GenerateAnswer> texts) {
+nlohmann::json fingerprint_of(const AnswerHead& head, std::span<const GenerateAnswer> texts) {
   std::vector<std::string> models;
   for (const GenerateAnswer& text : texts) {
     if (text.model_digest.empty()) continue;
@@ -47,26 +45,27 @@ Json fingerprint_of(const AnswerHead& head, std::span<const GenerateAnswer> text
   return joined;
 }
 
-Json choice_of(std::size_t choice, Json content, const char* finish) {
-  Json made{{"index", choice}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
+nlohmann::json choice_of(std::size_t choice, nlohmann::json content, const char* finish) {
+  nlohmann::json made{{"index", choice}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
   made.update(content);
   if (finish) made["finish_reason"] = finish;
   return made;
 }
 
 // Of a text's piece, or of a chat's.
-Json content_of(const AnswerHead& head, std::string_view text) {
+nlohmann::json content_of(const AnswerHead& head, std::string_view text) {
   if (!head.is_chat) return {{"text", text}};
-  return {{"delta", text.empty() ? Json::object() : Json{{"content", text}}}};
+  return {{"delta", text.empty() ? nlohmann::json::object() : nlohmann::json{{"content", text}}}};
 }
 
-Json whole_of(const AnswerHead& head, const std::string& text) {
+nlohmann::json whole_of(const AnswerHead& head, const std::string& text) {
   if (!head.is_chat) return {{"text", text}};
   return {{"message", {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}}}};
 }
 
 // A prompt counts once, whatever it has choices.
-Json usage_of(const CompletionRequest& request, const std::vector<GenerateAnswer>& texts) {
+nlohmann::json usage_of(const CompletionRequest& request,
+                        const std::vector<GenerateAnswer>& texts) {
   std::uint64_t prompts = 0, tokens = 0;
   for (std::size_t choice = 0; choice < texts.size(); ++choice) {
     if (choice % request.choices_a_prompt == 0) prompts += texts[choice].prompt_tokens;
@@ -77,11 +76,11 @@ Json usage_of(const CompletionRequest& request, const std::vector<GenerateAnswer
           {"total_tokens", prompts + tokens}};
 }
 
-Json model_of(const std::string& name, std::int64_t created) {
+nlohmann::json model_of(const std::string& name, std::int64_t created) {
   return {{"id", name}, {"object", "model"}, {"created", created}, {"owned_by", "gpunode"}};
 }
 
-std::string event(const Json& json) {
+std::string event(const nlohmann::json& json) {
   return "data: " + dumped(json) + "\n\n";
 }
 
@@ -107,11 +106,11 @@ const char* type_of(ErrorCode code) {
 }
 
 // `param`: the field that it is about; empty: none.
-Json error_json_of(const Error& error, const std::string& param = "") {
+nlohmann::json error_json_of(const Error& error, const std::string& param = "") {
   return {{"error",
            {{"message", error.detail},
             {"type", type_of(error.code)},
-            {"param", param.empty() ? Json() : Json(param)},
+            {"param", param.empty() ? nlohmann::json() : nlohmann::json(param)},
             {"code", error.code == ErrorCode::unauthenticated ? "invalid_api_key"
                                                               : to_string(error.code)}}}};
 }
@@ -120,8 +119,8 @@ Json error_json_of(const Error& error, const std::string& param = "") {
 
 std::string completion(const AnswerHead& head, const CompletionRequest& request,
                        const std::vector<GenerateAnswer>& texts) {
-  Json answer = head_of(head, false);
-  auto choices = Json::array();
+  nlohmann::json answer = head_of(head, false);
+  auto choices = nlohmann::json::array();
   for (std::size_t choice = 0; choice < texts.size(); ++choice) {
     choices.push_back(
         choice_of(choice, whole_of(head, texts[choice].text), finish_of(texts[choice])));
@@ -136,11 +135,11 @@ std::string completion(const AnswerHead& head, const CompletionRequest& request,
 namespace {
 
 // `texts`: of which is known by now what wrote them.
-std::string piece_event(const AnswerHead& head, Json choice,
+std::string piece_event(const AnswerHead& head, nlohmann::json choice,
                         std::span<const GenerateAnswer> texts = {}) {
-  Json answer = head_of(head, true);
+  nlohmann::json answer = head_of(head, true);
   if (!texts.empty()) answer["system_fingerprint"] = fingerprint_of(head, texts);
-  answer["choices"] = Json::array({std::move(choice)});
+  answer["choices"] = nlohmann::json::array({std::move(choice)});
   return event(answer);
 }
 
@@ -152,7 +151,7 @@ std::string start_event(const AnswerHead& head, std::size_t choice) {
 }
 
 std::string text_event(const AnswerHead& head, std::size_t choice, const TextPiece& piece) {
-  Json content = content_of(head, piece.text);
+  nlohmann::json content = content_of(head, piece.text);
   content["logprobs"] = logprobs_of(piece.reports, head.is_chat);
   return piece_event(head, choice_of(choice, std::move(content), nullptr));
 }
@@ -163,8 +162,8 @@ std::string finish_event(const AnswerHead& head, std::size_t choice, const Gener
 
 std::string usage_event(const AnswerHead& head, const CompletionRequest& request,
                         const std::vector<GenerateAnswer>& texts) {
-  Json answer = head_of(head, true);
-  answer["choices"] = Json::array();
+  nlohmann::json answer = head_of(head, true);
+  answer["choices"] = nlohmann::json::array();
   answer["system_fingerprint"] = fingerprint_of(head, texts);
   answer["usage"] = usage_of(request, texts);
   return event(answer);
@@ -179,7 +178,7 @@ std::string model(const std::string& name, std::int64_t created) {
 }
 
 std::string models(const std::vector<std::string>& names, std::int64_t created) {
-  auto data = Json::array();
+  auto data = nlohmann::json::array();
   for (const std::string& name : names) data.push_back(model_of(name, created));
   return dumped({{"object", "list"}, {"data", std::move(data)}});
 }

@@ -17,7 +17,7 @@
 namespace gpunode::jobs {
 namespace {
 
-struct Answer {
+struct TraceAnswer {
   std::size_t rank = 0;
   Time asked{}, heard{};
   Result<SharedBytes> bytes{SharedBytes{}};
@@ -26,35 +26,36 @@ struct Answer {
 constexpr auto kClockTimeout = std::chrono::seconds(5);
 constexpr std::uint32_t kClockQuestions = 9;
 
-struct State {
+struct TraceState {
   static inline const char* name = "trace";
   TraceOptions options;
   std::vector<MemberTrace> members;
   std::size_t answered = 0;
 };
-using Self = caf::stateful_actor<State>;
+using TraceActor = caf::stateful_actor<TraceState>;
 
-bool knows_clock(Self* self, std::size_t rank) {
+bool knows_clock(TraceActor* self, std::size_t rank) {
   return self->state.members[rank].clock.answers() == kClockQuestions;
 }
 
 // Several times for its clock, then for its spans.
-void ask(Self* self, std::size_t rank) {
+void ask(TraceActor* self, std::size_t rank) {
   const TraceOptions& options = self->state.options;
   const bool spans = knows_clock(self, rank);
   const std::string from = options.job.text() + "\n" + std::to_string(options.from_step);
-  self->send(options.calls,
-             CallRequest{options.members[rank], spans ? "job.spans" : "job.clock",
-                         SharedBytes::from(to_bytes(as_bytes(spans ? from : ""))),
-                         spans ? kSpansTimeout : kClockTimeout,
-                         [me = caf::actor(self), clock = options.clock, rank,
-                          asked = options.clock->now()](Result<SharedBytes> bytes) {
-                           caf::anon_send(me, Answer{rank, asked, clock->now(), std::move(bytes)});
-                         }});
+  self->send(
+      options.calls,
+      CallRequest{options.members[rank], spans ? "job.spans" : "job.clock",
+                  SharedBytes::from(to_bytes(as_bytes(spans ? from : ""))),
+                  spans ? kSpansTimeout : kClockTimeout,
+                  [me = caf::actor(self), clock = options.clock, rank,
+                   asked = options.clock->now()](Result<SharedBytes> bytes) {
+                    caf::anon_send(me, TraceAnswer{rank, asked, clock->now(), std::move(bytes)});
+                  }});
 }
 
-void member_is_through(Self* self) {
-  State& state = self->state;
+void member_is_through(TraceActor* self) {
+  TraceState& state = self->state;
   if (++state.answered < state.members.size()) return;
   if (std::ranges::any_of(state.members, [](const auto& member) { return !member.spans.empty(); }))
     state.options.answer(ok_json(
@@ -68,12 +69,12 @@ void member_is_through(Self* self) {
   self->quit();
 }
 
-void give_up_on(Self* self, std::size_t rank, const Error& error) {
+void give_up_on(TraceActor* self, std::size_t rank, const Error& error) {
   self->state.members[rank].error = error.message();
   member_is_through(self);
 }
 
-void on_answer(Self* self, const Answer& answer) {
+void on_answer(TraceActor* self, const TraceAnswer& answer) {
   MemberTrace& member = self->state.members[answer.rank];
   if (!answer.bytes) return give_up_on(self, answer.rank, answer.bytes.error());
   if (knows_clock(self, answer.rank)) {
@@ -90,8 +91,8 @@ void on_answer(Self* self, const Answer& answer) {
   ask(self, answer.rank);
 }
 
-caf::behavior behaviour(Self* self, std::shared_ptr<TraceOptions> options) {
-  State& state = self->state;
+caf::behavior behaviour(TraceActor* self, std::shared_ptr<TraceOptions> options) {
+  TraceState& state = self->state;
   state.options = std::move(*options);
   expect_known_messages(self);
   auto cluster = state.options.cluster->read();
@@ -103,7 +104,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<TraceOptions> options) {
     self->quit();
   }
   return {
-      [self](const Answer& answer) { on_answer(self, answer); },
+      [self](const TraceAnswer& answer) { on_answer(self, answer); },
   };
 }
 

@@ -16,17 +16,17 @@ struct Voted {
   bool accepting = false;  // the question that is answered
   Result<SharedBytes> answer{SharedBytes{}};
 };
-struct State {
+struct AgreementState {
   static inline const char* name = "start agreement";
   StartAgreement agreement;
   bool accepting = false;
   std::size_t given = 0, answered = 0;
   view::Ballot newest;  // of the manifests that were accepted
 };
-using Self = caf::stateful_actor<State>;
+using AgreementActor = caf::stateful_actor<AgreementState>;
 
-void ask(Self* self) {
-  State& state = self->state;
+void ask(AgreementActor* self) {
+  AgreementState& state = self->state;
   state.given = state.answered = 0;
   QueueNote note{state.agreement.waiting, {}, {}};
   note.vote.promised = state.agreement.ballot;
@@ -41,13 +41,13 @@ void ask(Self* self) {
                            }});
 }
 
-void end(Self* self, Result<Bytes> result) {
+void end(AgreementActor* self, Result<Bytes> result) {
   self->state.agreement.done(std::move(result));
   self->quit();
 }
 
-void on_voted(Self* self, const Voted& voted) {
-  State& state = self->state;
+void on_voted(AgreementActor* self, const Voted& voted) {
+  AgreementState& state = self->state;
   if (voted.accepting != state.accepting) return;
   ++state.answered;
   const auto note =
@@ -74,7 +74,7 @@ void on_voted(Self* self, const Voted& voted) {
                       "the job (`gpunode job rm --force`) and submit it again"});
 }
 
-caf::behavior behaviour(Self* self, std::shared_ptr<StartAgreement> agreement) {
+caf::behavior behaviour(AgreementActor* self, std::shared_ptr<StartAgreement> agreement) {
   self->state.agreement = std::move(*agreement);
   expect_known_messages(self);
   if (self->state.agreement.holders.empty())

@@ -20,7 +20,7 @@ constexpr float kDeviation = 0.02f;
 constexpr double kDrawn = 0.15, kHidden = 0.8, kReplaced = 0.1;  // the latter two of the drawn
 
 constexpr std::int64_t kLast = kVocabularyLimit - 1;
-constexpr IntegerKey<BertConfig> kKeys[] = {
+constexpr IntegerKey<BertConfig> kBertKeys[] = {
     {"layers", &BertConfig::layers, 1, 1000},
     {"heads", &BertConfig::heads, 1, 1000},
     {"channels", &BertConfig::channels, 1, 65536},
@@ -33,7 +33,7 @@ constexpr IntegerKey<BertConfig> kKeys[] = {
     {"padding", &BertConfig::padding, -1, kLast},
     {"opening", &BertConfig::opening, -1, kLast},
     {"separator", &BertConfig::separator, -1, kLast}};
-constexpr RealKey<BertConfig> kReals[] = {{"epsilon", &BertConfig::epsilon, 1e-30, 1e-2}};
+constexpr RealKey<BertConfig> kBertReals[] = {{"epsilon", &BertConfig::epsilon, 1e-30, 1e-2}};
 
 // In [0, 1), from the upper bits.
 double unit(std::uint64_t draw) {
@@ -141,7 +141,7 @@ std::string Bert::name() const {
 }
 
 Settings Bert::config() const {
-  return settings_of(kKeys, config_, kReals);
+  return settings_of(kBertKeys, config_, kBertReals);
 }
 
 Result<std::unique_ptr<Bert>> Bert::open(BertConfig config) {
@@ -161,7 +161,7 @@ Result<std::unique_ptr<Bert>> Bert::open(BertConfig config) {
 }
 
 Result<std::unique_ptr<Model>> make_bert(const Settings& settings) {
-  const auto config = read_settings(kKeys, settings, kReals);
+  const auto config = read_settings(kBertKeys, settings, kBertReals);
   if (!config) return config.error();
   auto made = Bert::open(*config);
   if (!made) return made.error();

@@ -14,7 +14,7 @@ using graph::ValueId;
 
 constexpr float kDeviation = 0.02f;
 
-constexpr IntegerKey<GptConfig> kKeys[] = {
+constexpr IntegerKey<GptConfig> kGptKeys[] = {
     {"layers", &GptConfig::layers, 1, 1000},
     {"heads", &GptConfig::heads, 1, 1000},
     {"channels", &GptConfig::channels, 1, 65536},
@@ -62,7 +62,7 @@ std::string Gpt::name() const {
 }
 
 Settings Gpt::config() const {
-  return settings_of(kKeys, config_);
+  return settings_of(kGptKeys, config_);
 }
 
 Result<std::unique_ptr<Gpt>> Gpt::open(GptConfig config) {
@@ -76,7 +76,7 @@ Result<std::unique_ptr<Gpt>> Gpt::open(GptConfig config) {
 }
 
 Result<std::unique_ptr<Model>> make_gpt(const Settings& settings) {
-  const auto config = read_settings(kKeys, settings);
+  const auto config = read_settings(kGptKeys, settings);
   if (!config) return config.error();
   auto made = Gpt::open(*config);
   if (!made) return made.error();

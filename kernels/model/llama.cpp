@@ -12,7 +12,7 @@ using graph::ValueId;
 
 constexpr float kDeviation = 0.02f;
 
-constexpr IntegerKey<LlamaConfig> kKeys[] = {
+constexpr IntegerKey<LlamaConfig> kLlamaKeys[] = {
     {"layers", &LlamaConfig::layers, 1, 1000},
     {"heads", &LlamaConfig::heads, 1, 1000},
     {"kv_heads", &LlamaConfig::kv_heads, 1, 1000},
@@ -23,7 +23,7 @@ constexpr IntegerKey<LlamaConfig> kKeys[] = {
     {"theta", &LlamaConfig::theta, 1, 1000000000},
     {"attention_bias", &LlamaConfig::attention_bias, 0, 1},
     {"tied", &LlamaConfig::tied, 0, 1}};
-constexpr RealKey<LlamaConfig> kReals[] = {{"epsilon", &LlamaConfig::epsilon, 1e-12, 1e-2}};
+constexpr RealKey<LlamaConfig> kLlamaReals[] = {{"epsilon", &LlamaConfig::epsilon, 1e-12, 1e-2}};
 
 }  // namespace
 
@@ -65,7 +65,7 @@ std::string Llama::name() const {
 }
 
 Settings Llama::config() const {
-  return settings_of(kKeys, config_, kReals);
+  return settings_of(kLlamaKeys, config_, kLlamaReals);
 }
 
 Result<std::unique_ptr<Llama>> Llama::open(LlamaConfig config) {
@@ -94,7 +94,7 @@ Result<std::unique_ptr<Llama>> Llama::open(LlamaConfig config) {
 }
 
 Result<std::unique_ptr<Model>> make_llama(const Settings& settings) {
-  const auto config = read_settings(kKeys, settings, kReals);
+  const auto config = read_settings(kLlamaKeys, settings, kLlamaReals);
   if (!config) return config.error();
   auto made = Llama::open(*config);
   if (!made) return made.error();

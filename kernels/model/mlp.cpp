@@ -7,11 +7,11 @@
 namespace gpunode::model {
 namespace {
 
-constexpr IntegerKey<MlpConfig> kKeys[] = {{"features", &MlpConfig::features, 1, 1048576},
-                                           {"classes", &MlpConfig::classes, 2, 1048576},
-                                           {"layers", &MlpConfig::layers, 1, 100},
-                                           {"hidden", &MlpConfig::hidden, 1, 65536},
-                                           {"divisor", &MlpConfig::divisor, 1, 1048576}};
+constexpr IntegerKey<MlpConfig> kMlpKeys[] = {{"features", &MlpConfig::features, 1, 1048576},
+                                              {"classes", &MlpConfig::classes, 2, 1048576},
+                                              {"layers", &MlpConfig::layers, 1, 100},
+                                              {"hidden", &MlpConfig::hidden, 1, 65536},
+                                              {"divisor", &MlpConfig::divisor, 1, 1048576}};
 
 }  // namespace
 
@@ -39,7 +39,7 @@ std::string Mlp::name() const {
 }
 
 Settings Mlp::config() const {
-  return settings_of(kKeys, config_);
+  return settings_of(kMlpKeys, config_);
 }
 
 Result<std::unique_ptr<Mlp>> Mlp::open(MlpConfig config) {
@@ -49,7 +49,7 @@ Result<std::unique_ptr<Mlp>> Mlp::open(MlpConfig config) {
 }
 
 Result<std::unique_ptr<Model>> make_mlp(const Settings& settings) {
-  const auto config = read_settings(kKeys, settings);
+  const auto config = read_settings(kMlpKeys, settings);
   if (!config) return config.error();
   auto made = Mlp::open(*config);
   if (!made) return made.error();

@@ -13,7 +13,7 @@ using graph::ValueId;
 
 constexpr float kMomentum = 0.1f;  // of running statistics
 
-constexpr IntegerKey<ResnetConfig> kKeys[] = {
+constexpr IntegerKey<ResnetConfig> kResnetKeys[] = {
     {"height", &ResnetConfig::height, 1, 4096},     {"width", &ResnetConfig::width, 1, 4096},
     {"channels", &ResnetConfig::channels, 1, 1024}, {"classes", &ResnetConfig::classes, 2, 1048576},
     {"groups", &ResnetConfig::groups, 1, 8},        {"blocks", &ResnetConfig::blocks, 1, 100},
@@ -81,7 +81,7 @@ std::string Resnet::name() const {
 }
 
 Settings Resnet::config() const {
-  return settings_of(kKeys, config_);
+  return settings_of(kResnetKeys, config_);
 }
 
 Result<std::unique_ptr<Resnet>> Resnet::open(ResnetConfig config) {
@@ -101,7 +101,7 @@ Result<std::unique_ptr<Resnet>> Resnet::open(ResnetConfig config) {
 }
 
 Result<std::unique_ptr<Model>> make_resnet(const Settings& settings) {
-  const auto config = read_settings(kKeys, settings);
+  const auto config = read_settings(kResnetKeys, settings);
   if (!config) return config.error();
   auto made = Resnet::open(*config);
   if (!made) return made.error();

@@ -5,6 +5,7 @@
 
 #include "runtime/snapshot/detail/shard_file.hpp"
 #include "runtime/snapshot/manifest_codec.hpp"
+#include "runtime/snapshot/safetensors_file.hpp"
 
 namespace gpunode::snapshot {
 namespace {
@@ -35,12 +36,6 @@ Result<SafetensorsHeader> read_header(const storage::FileSystem& files, const st
 const ParameterRecord* find_parameter(const Manifest& manifest, std::string_view name) {
   const auto found = std::ranges::find(manifest.parameters, name, &ParameterRecord::name);
   return found == manifest.parameters.end() ? nullptr : &*found;
-}
-
-std::string shape_text(const std::vector<std::uint64_t>& shape) {
-  std::string text = "(";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + ")";
 }
 
 // The shards hold exactly the tensors that the manifest promises.

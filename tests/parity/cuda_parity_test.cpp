@@ -9,7 +9,7 @@ namespace gpunode::parity {
 namespace {
 
 // With cuBLASLt's products where it is found, and with ours.
-class Cuda : public testing::TestWithParam<cuda::Products> {};
+class Cuda : public ::testing::TestWithParam<cuda::Products> {};
 
 TEST_P(Cuda, AgreesWithTheCpuOnEveryOperation) {
   auto gpu = cuda::open_backend(0, GetParam());
@@ -44,7 +44,7 @@ TEST_P(Cuda, RepeatsItsBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Products, Cuda,
-                         testing::Values(cuda::Products::fastest, cuda::Products::own),
+                         ::testing::Values(cuda::Products::fastest, cuda::Products::own),
                          [](const auto& given) {
                            return given.param == cuda::Products::own ? "own" : "fastest";
                          });

@@ -12,7 +12,7 @@
 namespace gpunode::parity {
 namespace {
 
-class EmulatedCuda : public testing::TestWithParam<std::string> {};
+class EmulatedCuda : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EmulatedCuda, AgreesWithTheDefinitionInFloat64) {
   EmulatedBackend emulation;
@@ -147,7 +147,7 @@ std::vector<std::string> operations_with_twins() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, EmulatedCuda, testing::ValuesIn(operations_with_twins()),
+INSTANTIATE_TEST_SUITE_P(Table, EmulatedCuda, ::testing::ValuesIn(operations_with_twins()),
                          [](const auto& operation) { return operation.param; });
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 
 using Calls = std::vector<std::string>;
 
-struct EmulatedGraph : testing::Test {
+struct EmulatedGraph : ::testing::Test {
   emulation::GraphDriver& driver = emulation::graph_driver();
   EmulatedGraph() { driver = {}; }
   std::unique_ptr<CapturedGraph> capture(bool is_queued = true) {

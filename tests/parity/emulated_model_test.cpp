@@ -104,7 +104,7 @@ model::Settings settings_of(const std::string& kind) {
   return settings;
 }
 
-class EmulatedModel : public testing::TestWithParam<std::string> {};
+class EmulatedModel : public ::testing::TestWithParam<std::string> {};
 
 // Two devices that agree on all that was tried may choose otherwise for a shape that was not.
 TEST(EmulatedModel, has_a_fingerprint_with_what_the_device_chooses_by) {
@@ -170,7 +170,7 @@ TEST(EmulatedModelInBf16, has_the_same_bits_where_its_stages_are_replayed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, EmulatedModel,
-                         testing::Values("bert", "gpt", "llama", "mlp", "resnet"),
+                         ::testing::Values("bert", "gpt", "llama", "mlp", "resnet"),
                          [](const auto& given) { return given.param; });
 
 }  // namespace

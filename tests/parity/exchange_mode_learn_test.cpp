@@ -37,7 +37,7 @@ struct Outcome {
   std::uint64_t bytes = 0;  // of payloads, sent by both
 };
 
-class Learning : public testing::Test {
+class Learning : public ::testing::Test {
  protected:
   void SetUp() override {
     if (text_path().empty()) GTEST_SKIP() << "no ../shared/data/tinyshakespeare.txt";

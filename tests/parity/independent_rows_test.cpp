@@ -20,7 +20,7 @@ struct Weights {  // (N, K)
   Vector values = numbers(7, columns*inner), bias = numbers(8, columns);
 };
 
-class IndependentRows : public testing::Test {
+class IndependentRows : public ::testing::Test {
  protected:
   ~IndependentRows() override { cpu::use_isa(widest_); }
 

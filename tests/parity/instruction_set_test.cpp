@@ -30,7 +30,7 @@ namespace {
 TEST(PinnedInstructionSet, GivesRightResultsDeathTest) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (const char* name : {"portable", "avx2", "avx512"})
-    EXPECT_EXIT(check_pinned(name), testing::ExitedWithCode(0), "") << name;
+    EXPECT_EXIT(check_pinned(name), ::testing::ExitedWithCode(0), "") << name;
 }
 
 TEST(PinnedInstructionSet, RefusesAnUnknownNameAndALateCall) {

@@ -13,7 +13,7 @@
 namespace gpunode::parity {
 namespace {
 
-class Operation : public testing::TestWithParam<std::size_t> {
+class Operation : public ::testing::TestWithParam<std::size_t> {
  protected:
   const Case& row() const { return cases()[GetParam()]; }
 };
@@ -58,14 +58,14 @@ TEST_P(Operation, RepeatsItsBits) {
   EXPECT_TRUE(same_bits(*first, *again));
 }
 
-std::string test_name(const testing::TestParamInfo<std::size_t>& info) {
+std::string test_name(const ::testing::TestParamInfo<std::size_t>& info) {
   std::string name = cases()[info.param].name;
   for (char& letter : name)
     if (!std::isalnum(static_cast<unsigned char>(letter))) letter = '_';
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, Operation, testing::Range<std::size_t>(0, cases().size()),
+INSTANTIATE_TEST_SUITE_P(Table, Operation, ::testing::Range<std::size_t>(0, cases().size()),
                          test_name);
 
 TEST(OpTable, CoversEveryOperationOfABackend) {

@@ -217,7 +217,7 @@ struct Shape {
   Settings settings;
   std::size_t blocks, followed;  // of parameters; calls of follow() a step
 };
-class AdamwOnADevice : public testing::TestWithParam<Shape> {};
+class AdamwOnADevice : public ::testing::TestWithParam<Shape> {};
 
 // Each is a launch. The numbers themselves are not there: nothing reads them.
 TEST_P(AdamwOnADevice, takes_the_same_few_calls_for_any_model) {
@@ -241,15 +241,15 @@ TEST_P(AdamwOnADevice, takes_the_same_few_calls_for_any_model) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, AdamwOnADevice,
-    testing::Values(Shape{"gpt",
-                          {{"layers", "12"},
-                           {"channels", "768"},
-                           {"heads", "12"},
-                           {"context", "1024"},
-                           {"vocabulary", "50257"}},
-                          3892,
-                          0},
-                    Shape{"resnet", {{"height", "3"}, {"width", "4"}, {"filters", "4"}}, 32, 1}),
+    ::testing::Values(Shape{"gpt",
+                            {{"layers", "12"},
+                             {"channels", "768"},
+                             {"heads", "12"},
+                             {"context", "1024"},
+                             {"vocabulary", "50257"}},
+                            3892,
+                            0},
+                      Shape{"resnet", {{"height", "3"}, {"width", "4"}, {"filters", "4"}}, 32, 1}),
     [](const auto& given) { return given.param.kind; });
 
 }  // namespace

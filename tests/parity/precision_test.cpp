@@ -28,7 +28,7 @@ struct Outcome {
   double held_out = 0;
 };
 
-class PrecisionTest : public testing::TestWithParam<std::string> {
+class PrecisionTest : public ::testing::TestWithParam<std::string> {
  protected:
   PrecisionTest() {
     spec_.train.batch = 12;
@@ -93,7 +93,7 @@ TEST_P(PrecisionTest, bf16_learns_as_fp32_does) {
   EXPECT_NEAR(train(Precision::bf16, 2, spec_.train.steps).held_out, wanted, 0.02 * wanted);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, PrecisionTest, testing::Values("gpt", "llama"),
+INSTANTIATE_TEST_SUITE_P(Kinds, PrecisionTest, ::testing::Values("gpt", "llama"),
                          [](const auto& given) { return given.param; });
 
 }  // namespace

@@ -62,7 +62,7 @@ struct Kind {
 void PrintTo(const Kind& kind, std::ostream* out) {
   *out << kind.name;
 }
-class TextModelTest : public testing::TestWithParam<Kind> {};
+class TextModelTest : public ::testing::TestWithParam<Kind> {};
 const Settings kSmall = {
     {"layers", "2"}, {"heads", "2"}, {"channels", "16"}, {"context", "13"}, {"vocabulary", "23"}};
 Settings small_and(Settings more) {
@@ -71,7 +71,7 @@ Settings small_and(Settings more) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Models, TextModelTest,
-    testing::Values(
+    ::testing::Values(
         Kind{"gpt", kSmall}, Kind{"llama", small_and({{"kv_heads", "1"}, {"hidden", "24"}})},
         Kind{"llama", small_and({{"kv_heads", "2"}, {"hidden", "20"}, {"attention_bias", "1"}})}));
 

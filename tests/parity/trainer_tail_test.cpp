@@ -69,7 +69,7 @@ std::vector<float> floats_of(const SharedBytes& bytes) {
   return floats;
 }
 
-class TrainerTail : public testing::TestWithParam<std::string> {
+class TrainerTail : public ::testing::TestWithParam<std::string> {
  protected:
   TrainerTail() {
     spec_.train.batch = 10;
@@ -203,7 +203,7 @@ TEST_P(TrainerTail, evaluation_is_divided_by_what_counts) {
             GetParam() == "partial");
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TrainerTail, testing::Values("partial", "resnet"),
+INSTANTIATE_TEST_SUITE_P(Models, TrainerTail, ::testing::Values("partial", "resnet"),
                          [](const auto& given) { return given.param; });
 
 }  // namespace

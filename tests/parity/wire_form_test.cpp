@@ -32,7 +32,7 @@ Floats noise(std::uint64_t seed, std::size_t count) {
   return values;
 }
 
-class WireForms : public testing::Test {
+class WireForms : public ::testing::Test {
  protected:
   Bytes pack(ops::Operation<ops::PackArgs>* packer, const Floats& in, std::size_t bytes) {
     Bytes out(bytes, std::byte{0xee});

@@ -148,6 +148,6 @@ int simulate(const Wanted& wanted) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--sim") return simulate(read(argc, argv));
-  testing::InitGoogleTest(&argc, argv);
+  ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -197,18 +197,13 @@ std::string percent(const json& line, const char* key) {
   return decimal(100 * field<double>(line, key, 0), 1) + " %";
 }
 
-std::string duration(double seconds) {
-  if (seconds < 1e-3) return decimal(1e6 * seconds, 1) + " us";
-  return seconds < 1 ? decimal(1e3 * seconds, 2) + " ms" : decimal(seconds, 2) + " s";
-}
-
 std::vector<std::string> row_of(const json& line) {
   const double flops = field<double>(line, "flops_per_second", 0);
   return {word(line, "op"),
           word(line, "dtype"),
           word(line, "shapes"),
           number(line, "calls"),
-          duration(field<double>(line, "seconds", 0)),
+          fine_duration(field<double>(line, "seconds", 0)),
           flops_text(flops),
           percent(line, "of_peak_flops"),
           human_bytes(field<double>(line, "bytes_per_second", 0)) + "/s",

@@ -192,11 +192,6 @@ Result<json> measure(const Options& options, InferAsker& asker, const Progress& 
   return answer;
 }
 
-std::string duration(double seconds) {
-  if (seconds < 1e-3) return decimal(1e6 * seconds, 0) + " us";
-  return seconds < 1 ? decimal(1e3 * seconds, 2) + " ms" : decimal(seconds, 2) + " s";
-}
-
 std::string per_second(const json& part, const std::string& what) {
   return decimal(field<double>(part, "requests_per_second", 0), 1) + " requests/s, " +
          decimal(field<double>(part, "tokens_per_second", 0), 1) + " " + what + "/s";
@@ -228,12 +223,12 @@ std::string text_of(const json& answer) {
     if (times.empty()) continue;
     std::vector<std::string> row = {name};
     for (const char* one : {"p50", "p90", "p99", "max"})
-      row.push_back(duration(field<double>(times, one, 0)));
+      row.push_back(fine_duration(field<double>(times, one, 0)));
     table.push_back(std::move(row));
   }
   text += aligned(table);
   text += "p99 is " + decimal(field<double>(load, "p99_by_p50", 0), 2) +
-          " of p50; the latest was asked " + duration(field<double>(load, "late", 0)) +
+          " of p50; the latest was asked " + fine_duration(field<double>(load, "late", 0)) +
           " after it was due\n";
   for (const json& one : list(answer, "failed"))
     text += "failed " + number(one, "count") + " requests: " + word(one, "kind") + "\n";

@@ -97,6 +97,11 @@ std::string time_text(double since_1970) {
   return text;
 }
 
+std::string fine_duration(double seconds) {
+  if (seconds < 1e-3) return decimal(1e6 * seconds, 1) + " us";
+  return seconds < 1 ? decimal(1e3 * seconds, 2) + " ms" : decimal(seconds, 2) + " s";
+}
+
 std::string human_duration(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
   if (seconds < 10) return decimal(seconds, 1) + "s";

@@ -29,6 +29,7 @@ std::optional<Number> parse_number(std::string_view text, Number smallest, Numbe
 
 std::string decimal(double value, int digits);  // "2.5", without zeros at the end
 std::string human_duration(double seconds);     // "2m10s"
+std::string fine_duration(double seconds);      // "12.3 us", "1.20 ms", "2.00 s"
 std::string time_text(double since_1970);       // "2026-11-21 14:37:33.123Z"
 std::string human_bytes(double bytes);          // "1.5 GiB"
 std::string human_count(double count);          // "12.3k"

@@ -8,17 +8,17 @@
 namespace gpunode::inference {
 
 // No object, where it is none to its last byte, or has more levels than `deepest`.
-template <class Json>
-Json object_within(std::string_view text, int deepest) {
+template <class Tree>
+Tree object_within(std::string_view text, int deepest) {
   if (text.find('\0') != std::string_view::npos) return {};  // the parser would end there
   bool deep = false;
-  Json json = Json::parse(
+  Tree json = Tree::parse(
       text,
-      [&](int depth, typename Json::parse_event_t, Json&) {
+      [&](int depth, typename Tree::parse_event_t, Tree&) {
         return !(deep = deep || depth > deepest);
       },
       false);
-  return deep ? Json() : json;
+  return deep ? Tree() : json;
 }
 
 }  // namespace gpunode::inference

@@ -5,8 +5,6 @@
 namespace gpunode::inference::openai {
 namespace {
 
-using Json = nlohmann::json;
-
 // As OpenAI writes what is no whole characters.
 std::string text_of(const RatedToken& token) {
   std::string_view left = token.bytes;
@@ -25,13 +23,13 @@ std::string text_of(const RatedToken& token) {
   return text;
 }
 
-Json number_of(const RatedToken& token) {
-  return token.log_probability ? Json(*token.log_probability) : Json();
+nlohmann::json number_of(const RatedToken& token) {
+  return token.log_probability ? nlohmann::json(*token.log_probability) : nlohmann::json();
 }
 
-Json of_completion(std::span<const TokenReport> reports) {
-  Json tokens = Json::array(), numbers = Json::array(), likely = Json::array(),
-       places = Json::array();
+nlohmann::json of_completion(std::span<const TokenReport> reports) {
+  nlohmann::json tokens = nlohmann::json::array(), numbers = nlohmann::json::array(),
+                 likely = nlohmann::json::array(), places = nlohmann::json::array();
   for (const TokenReport& report : reports) {
     tokens.push_back(text_of(report.token));
     numbers.push_back(number_of(report.token));
@@ -41,7 +39,7 @@ Json of_completion(std::span<const TokenReport> reports) {
       continue;
     }
     // The token itself too, whatever its rank.
-    Json each{{text_of(report.token), number_of(report.token)}};
+    nlohmann::json each{{text_of(report.token), number_of(report.token)}};
     for (const RatedToken& one : report.likely) each[text_of(one)] = number_of(one);
     likely.push_back(std::move(each));
   }
@@ -51,17 +49,17 @@ Json of_completion(std::span<const TokenReport> reports) {
           {"text_offset", std::move(places)}};
 }
 
-Json of_chat_token(const RatedToken& token) {
-  auto bytes = Json::array();
+nlohmann::json of_chat_token(const RatedToken& token) {
+  auto bytes = nlohmann::json::array();
   for (const char byte : token.bytes) bytes.push_back(static_cast<unsigned char>(byte));
   return {{"token", text_of(token)}, {"logprob", number_of(token)}, {"bytes", std::move(bytes)}};
 }
 
-Json of_chat(std::span<const TokenReport> reports) {
-  auto content = Json::array();
+nlohmann::json of_chat(std::span<const TokenReport> reports) {
+  auto content = nlohmann::json::array();
   for (const TokenReport& report : reports) {
-    Json token = of_chat_token(report.token);
-    token["top_logprobs"] = Json::array();
+    nlohmann::json token = of_chat_token(report.token);
+    token["top_logprobs"] = nlohmann::json::array();
     for (const RatedToken& one : report.likely) token["top_logprobs"].push_back(of_chat_token(one));
     content.push_back(std::move(token));
   }

@@ -2,17 +2,11 @@
 // ResNets: hub_resnet.cpp.
 #include "kernels/model/detail/hub_families.hpp"
 
-#include <cstdlib>
-
 namespace gpunode::model::detail {
 namespace {
 
 constexpr auto kTransposed = HubLayout::transposed;
 using Number = std::int64_t;
-
-Number number_of(const Settings& settings, const char* key) {
-  return std::atoll(settings.at(key).c_str());
-}
 
 const HubValue* given(const HubConfig& config, const char* key) {
   const auto found = config.find(key);

@@ -2,6 +2,7 @@
 // is one more HubFamily.
 #pragma once
 
+#include <cstdlib>
 #include <span>
 
 #include "kernels/model/hub_weights.hpp"
@@ -59,6 +60,10 @@ HubFamily resnet_family();
 
 // A whole number of a config. Fails with: invalid_argument, naming the key.
 Result<std::int64_t> whole_of(const HubConfig& config, std::string_view key);
+// A whole number of settings that have it.
+inline std::int64_t number_of(const Settings& settings, const char* key) {
+  return std::atoll(settings.at(key).c_str());
+}
 // As a person would read it in the file.
 std::string text_of(const HubValue& value);
 

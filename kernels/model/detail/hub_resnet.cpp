@@ -8,10 +8,6 @@ namespace gpunode::model {
 namespace detail {
 namespace {
 
-std::int64_t number_of(const Settings& settings, const char* key) {
-  return std::atoll(settings.at(key).c_str());
-}
-
 // A config that timm reads; its own ResNet-18 has groups = 4, blocks = 2, filters = 64, stem = 7.
 void write_resnet(const Settings& settings, HubConfig& config) {
   const std::int64_t groups = number_of(settings, "groups");

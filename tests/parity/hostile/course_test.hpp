@@ -16,7 +16,7 @@ inline std::uint64_t seed_count(std::uint64_t normal) {
 }
 
 // Of one kind of model. What fails, fails the test.
-class CourseTest : public testing::TestWithParam<std::string>, protected TrainingCourse {
+class CourseTest : public ::testing::TestWithParam<std::string>, protected TrainingCourse {
  protected:
   CourseTest(const std::string& kind, std::uint32_t slices, const std::string& mode = "exact")
       : TrainingCourse(kind, slices, mode) {}

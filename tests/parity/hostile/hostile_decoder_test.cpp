@@ -61,7 +61,7 @@ class Reader {
   std::set<std::pair<std::size_t, std::size_t>> forms_;  // rows and texts of a pass
 };
 
-class HostileDecoder : public testing::TestWithParam<const char*> {};
+class HostileDecoder : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(HostileDecoder, does_again_what_was_noted_and_has_the_bits_of_a_cpu) {
   const auto model = *make_model(GetParam(), {{"layers", "2"},
@@ -92,7 +92,7 @@ TEST_P(HostileDecoder, does_again_what_was_noted_and_has_the_bits_of_a_cpu) {
   EXPECT_GT(reader.forms(), 64u) << "some graphs are kept no more";
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, HostileDecoder, testing::Values("gpt", "llama"),
+INSTANTIATE_TEST_SUITE_P(Models, HostileDecoder, ::testing::Values("gpt", "llama"),
                          [](const auto& given) { return std::string(given.param); });
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace gpunode::hostile {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::unique_ptr<HostileBackend> open(const Options& options = {}) {
   auto backend = open_backend(options);
@@ -20,7 +20,7 @@ std::unique_ptr<HostileBackend> open(const Options& options = {}) {
   return std::move(*backend);
 }
 
-class EveryOperation : public testing::TestWithParam<Guard> {};
+class EveryOperation : public ::testing::TestWithParam<Guard> {};
 
 TEST_P(EveryOperation, HasTheBitsOfTheCpuAndTouchesWhatItDeclares) {
   auto host = cpu::open_backend();
@@ -37,7 +37,7 @@ TEST_P(EveryOperation, HasTheBitsOfTheCpuAndTouchesWhatItDeclares) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Guards, EveryOperation,
-                         testing::Values(Guard::none, Guard::behind, Guard::before),
+                         ::testing::Values(Guard::none, Guard::behind, Guard::before),
                          [](const auto& info) {
                            return info.param == Guard::none     ? "InPlace"
                                   : info.param == Guard::behind ? "GuardedBehind"
@@ -288,7 +288,7 @@ std::vector<Fault> faults_of_declaration() {
   };
 }
 
-class HostileFault : public testing::TestWithParam<Fault> {};
+class HostileFault : public ::testing::TestWithParam<Fault> {};
 
 TEST_P(HostileFault, IsFoundAndNamed) {
   Scene scene(GetParam().options);
@@ -309,9 +309,9 @@ TEST_P(HostileFault, IsNotFoundWhereItIsNot) {
 }
 
 const auto kName = [](const auto& info) { return info.param.name; };
-INSTANTIATE_TEST_SUITE_P(Order, HostileFault, testing::ValuesIn(faults_of_order()), kName);
-INSTANTIATE_TEST_SUITE_P(Memory, HostileFault, testing::ValuesIn(faults_of_memory()), kName);
-INSTANTIATE_TEST_SUITE_P(Declaration, HostileFault, testing::ValuesIn(faults_of_declaration()),
+INSTANTIATE_TEST_SUITE_P(Order, HostileFault, ::testing::ValuesIn(faults_of_order()), kName);
+INSTANTIATE_TEST_SUITE_P(Memory, HostileFault, ::testing::ValuesIn(faults_of_memory()), kName);
+INSTANTIATE_TEST_SUITE_P(Declaration, HostileFault, ::testing::ValuesIn(faults_of_declaration()),
                          kName);
 
 }  // namespace

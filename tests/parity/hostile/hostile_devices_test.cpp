@@ -198,7 +198,7 @@ TEST_P(HostileDevicesInRounds, end_the_trainer_by_name_when_one_is_lost) {
   EXPECT_EQ(devices[1]->condition(), DeviceCondition::lost);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, HostileDevicesInRounds, testing::Values("gpt", "llama"),
+INSTANTIATE_TEST_SUITE_P(Models, HostileDevicesInRounds, ::testing::Values("gpt", "llama"),
                          [](const auto& given) { return given.param; });
 
 TEST_P(HostileDevices, find_the_one_that_comes_to_another_state) {
@@ -221,7 +221,7 @@ TEST_P(HostileDevices, find_the_one_that_comes_to_another_state) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, HostileDevices, testing::Values("gpt", "llama", "resnet"),
+INSTANTIATE_TEST_SUITE_P(Models, HostileDevices, ::testing::Values("gpt", "llama", "resnet"),
                          [](const auto& given) { return given.param; });
 
 }  // namespace

@@ -38,7 +38,7 @@ TEST_P(HostileExchange, comes_to_the_cpus_states_with_every_seed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, HostileExchange,
-                         testing::Values("exact", "bf16", "int8", "topk", "local"),
+                         ::testing::Values("exact", "bf16", "int8", "topk", "local"),
                          [](const auto& given) { return given.param; });
 
 }  // namespace

@@ -58,7 +58,7 @@ std::vector<Step> steps_of(const Kind& kind, bool notes_work, int workers) {
   return Training(kind, notes_work, workers).steps(5);
 }
 
-class HostileReplay : public testing::TestWithParam<Kind> {};
+class HostileReplay : public ::testing::TestWithParam<Kind> {};
 
 TEST_P(HostileReplay, does_the_same_operations_with_the_same_bits) {
   const auto plain = steps_of(GetParam(), false, 1), noted = steps_of(GetParam(), true, 1);
@@ -108,10 +108,10 @@ TEST(HostileUpdate, takes_as_many_operations_for_any_number_of_parameters) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, HostileReplay,
-                         testing::Values(Kind{"gpt", "gpt"}, Kind{"llama", "llama"},
-                                         Kind{"resnet", "resnet"},
-                                         Kind{"gpt_in_bf16", "gpt", Precision::bf16},
-                                         Kind{"llama_in_bf16", "llama", Precision::bf16}),
+                         ::testing::Values(Kind{"gpt", "gpt"}, Kind{"llama", "llama"},
+                                           Kind{"resnet", "resnet"},
+                                           Kind{"gpt_in_bf16", "gpt", Precision::bf16},
+                                           Kind{"llama_in_bf16", "llama", Precision::bf16}),
                          [](const auto& given) { return given.param.name; });
 
 }  // namespace

@@ -12,7 +12,7 @@ struct Trained {
   const char *kind, *mode;
 };
 
-class HostileTrainer : public testing::TestWithParam<Trained> {};
+class HostileTrainer : public ::testing::TestWithParam<Trained> {};
 
 TEST_P(HostileTrainer, takes_the_cpus_course_with_every_seed) {
   TrainingCourse course(GetParam().kind, 4, GetParam().mode);
@@ -34,8 +34,8 @@ TEST_P(HostileTrainer, takes_the_cpus_course_with_every_seed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, HostileTrainer,
-                         testing::Values(Trained{"gpt", "exact"}, Trained{"llama", "exact"},
-                                         Trained{"resnet", "exact"}, Trained{"gpt", "local"}),
+                         ::testing::Values(Trained{"gpt", "exact"}, Trained{"llama", "exact"},
+                                           Trained{"resnet", "exact"}, Trained{"gpt", "local"}),
                          [](const auto& given) {
                            return std::string(given.param.kind) + "_" + given.param.mode;
                          });

@@ -134,7 +134,7 @@ Tried attempt(const Route& route, std::uint64_t seed, const std::string& removed
   return tried;
 }
 
-class RemovedWait : public testing::TestWithParam<Listed> {};
+class RemovedWait : public ::testing::TestWithParam<Listed> {};
 
 TEST_P(RemovedWait, is_found) {
   std::string shown;
@@ -145,7 +145,7 @@ TEST_P(RemovedWait, is_found) {
                        << GetParam().file << ", said to be for: " << GetParam().keeps;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RemovedWait, testing::ValuesIn(kWaits), [](const auto& given) {
+INSTANTIATE_TEST_SUITE_P(All, RemovedWait, ::testing::ValuesIn(kWaits), [](const auto& given) {
   return std::regex_replace(std::string(given.param.name), std::regex("::"), "_");
 });
 

@@ -13,11 +13,11 @@ int run(std::vector<std::string> words, std::string& out, std::string& err) {
   words.insert(words.begin(), {"gpunode", "bench", "compute"});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
   const int status = run_program(static_cast<int>(argv.size()), argv.data(), {});
-  out = testing::internal::GetCapturedStdout();
-  err = testing::internal::GetCapturedStderr();
+  out = ::testing::internal::GetCapturedStdout();
+  err = ::testing::internal::GetCapturedStderr();
   return status;
 }
 

@@ -15,7 +15,7 @@ using ::testing::FloatNear;
 
 // One weight. A slice's gradient is its number + 1; an inner step goes down by a tenth of the mean
 // gradient, and the moments count the updates that they saw.
-class Round : public testing::Test {
+class Round : public ::testing::Test {
  protected:
   LocalRound make(bool ahead = false) {
     LocalRound::Options options;

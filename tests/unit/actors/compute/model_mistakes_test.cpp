@@ -90,7 +90,7 @@ class Mistaken final : public model::Model {
   std::vector<model::ParameterSpec> parameters_{{"weight", {kWeights}, true}};
 };
 
-class ModelMistakes : public testing::Test {
+class ModelMistakes : public ::testing::Test {
  protected:
   ModelMistakes() {
     options_.spec.train.batch = 8;

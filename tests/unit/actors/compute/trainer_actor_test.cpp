@@ -8,7 +8,7 @@
 namespace gpunode::compute {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(DevicesNote, names_what_several_devices_do_not_do) {
   const auto backend = cpu::open_backend();

@@ -20,7 +20,7 @@ std::vector<float> values(std::size_t count) {
   return made;
 }
 
-class Forms : public testing::TestWithParam<job::ExchangeMode> {
+class Forms : public ::testing::TestWithParam<job::ExchangeMode> {
  protected:
   std::unique_ptr<ops::Backend> backend_ = cpu::open_backend();
   job::ExchangeSpec spec_ = {.mode = GetParam(), .density = 0.01};
@@ -60,8 +60,8 @@ TEST_P(Forms, lose_nothing_of_the_end_when_they_carry_what_is_lost) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, Forms,
-                         testing::Values(job::ExchangeMode::bf16, job::ExchangeMode::int8,
-                                         job::ExchangeMode::topk),
+                         ::testing::Values(job::ExchangeMode::bf16, job::ExchangeMode::int8,
+                                           job::ExchangeMode::topk),
                          [](const auto& given) {
                            return std::string(job::facts_of(given.param).name);
                          });

@@ -12,7 +12,7 @@ NamedJob job(std::uint64_t high, const char* name, std::int64_t submitted, bool 
   return {id(high), name, submitted, "", at_work};
 }
 
-struct TheNames : testing::Test {
+struct TheNames : ::testing::Test {
   JobNames names;
   JobId meant(const std::string& wanted, Purpose purpose = Purpose::look) const {
     const auto found = names.meant(wanted, purpose);

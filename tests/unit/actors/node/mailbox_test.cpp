@@ -43,10 +43,10 @@ void send_stray_and_tick(std::atomic<int>* ticks) {
 TEST(Mailbox, tells_of_a_message_that_its_actor_does_not_know_and_goes_on) {
   std::atomic<int> ticks{0};
   stray_messages_abort = false;
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   send_stray_and_tick(&ticks);
   stray_messages_abort = true;
-  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(ticks, 1);
   EXPECT_NE(said.find("does not know: gpunode::BeginJob"), std::string::npos) << said;
 }
@@ -55,7 +55,7 @@ TEST(MailboxDeathTest, ends_the_process_in_a_test) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "who aborts with threads at work hangs in the thread sanitizer's own end";
 #endif
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   std::atomic<int> ticks{0};
   EXPECT_DEATH(send_stray_and_tick(&ticks), "does not know: gpunode::BeginJob");
 }

@@ -14,7 +14,7 @@ namespace {
 using ops::DeviceGroup;
 using ops::MovedSpan;
 using ::testing::HasSubstr;
-constexpr std::chrono::milliseconds kLong = std::chrono::seconds(60),
+constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(60),
                                     kShort = std::chrono::milliseconds(200);
 
 // Says when a carrier has come as far as carrying out a group of sends and receives.
@@ -49,8 +49,8 @@ class NcclGroupFaults : public NcclGroupTest {
       if (process != one_process) other_process = process;
     const auto invite = one->invite();
     ASSERT_TRUE(invite) << invite.error().message();
-    std::thread second([&] { EXPECT_TRUE(other->join(*invite, 1, 2, kLong)); });
-    EXPECT_TRUE(one->join(*invite, 0, 2, kLong));
+    std::thread second([&] { EXPECT_TRUE(other->join(*invite, 1, 2, kPatience)); });
+    EXPECT_TRUE(one->join(*invite, 0, 2, kPatience));
     second.join();
     ASSERT_TRUE(one->region(kBytes) && other->region(kBytes));
   }
@@ -59,11 +59,11 @@ class NcclGroupFaults : public NcclGroupTest {
     const Setting setting(variable, fail);
     auto group = open();
     const auto invite = group->invite();
-    EXPECT_TRUE(invite && group->join(*invite, 0, 1, kLong));
+    EXPECT_TRUE(invite && group->join(*invite, 0, 1, kPatience));
     EXPECT_TRUE(group->region(kBytes));
     const MovedSpan from{0, 0, 16}, to{0, 32, 16};
-    const auto done = group->move(std::span(&from, 1), std::span(&to, 1), kLong);
-    EXPECT_FALSE(group->move({}, {}, kLong));
+    const auto done = group->move(std::span(&from, 1), std::span(&to, 1), kPatience);
+    EXPECT_FALSE(group->move({}, {}, kPatience));
     return done ? Error{ErrorCode::internal, "it did not fail"} : done.error();
   }
 
@@ -80,7 +80,7 @@ TEST_F(NcclGroupFaults, a_carrier_killed_in_a_move_breaks_its_group_and_its_peer
     reached.await();
     EXPECT_EQ(kill(one_process, SIGKILL), 0);
   });
-  const auto killed = one->move({}, std::span(&from_other, 1), kLong);
+  const auto killed = one->move({}, std::span(&from_other, 1), kPatience);
   killer.join();
   ASSERT_FALSE(killed);
   EXPECT_EQ(killed.error().code, ErrorCode::unavailable);
@@ -89,7 +89,7 @@ TEST_F(NcclGroupFaults, a_carrier_killed_in_a_move_breaks_its_group_and_its_peer
   const auto late = other->move(std::span(&to_one, 1), {}, kShort);
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, ErrorCode::timeout);
-  EXPECT_EQ(other->move({}, {}, kLong).error().code, ErrorCode::unavailable);
+  EXPECT_EQ(other->move({}, {}, kPatience).error().code, ErrorCode::unavailable);
   EXPECT_EQ(other->region(2 * kBytes).error().code, ErrorCode::unavailable);
   EXPECT_EQ(memory->held(), 2u);  // until the groups go
   one.reset(), other.reset();
@@ -104,7 +104,7 @@ TEST_F(NcclGroupFaults, giving_up_wakes_a_move_and_its_reason_is_told) {
     one->give_up("rank 1 was lost");
     one->give_up("another reason");
   });
-  const auto done = one->move(std::span(&to_other, 1), std::span(&from_other, 1), kLong);
+  const auto done = one->move(std::span(&to_other, 1), std::span(&from_other, 1), kPatience);
   giver.join();
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, ErrorCode::unavailable);
@@ -118,7 +118,7 @@ TEST_F(NcclGroupFaults, giving_up_wakes_a_join_that_nobody_else_comes_to) {
   const auto invite = group->invite();
   ASSERT_TRUE(invite);
   std::thread giver([&] { group->give_up("the view has changed"); });
-  const auto done = group->join(*invite, 0, 2, kLong);
+  const auto done = group->join(*invite, 0, 2, kPatience);
   giver.join();
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().detail, "the view has changed");
@@ -150,7 +150,7 @@ TEST_F(NcclGroupFaults, what_a_library_reports_is_named) {
               HasSubstr("the driver says CUDA_ERROR_UNKNOWN"));
   const Setting setting("FAKE_NCCL_FAIL", "ncclCommInitRank=2");
   auto group = open();
-  EXPECT_THAT(group->join(*group->invite(), 0, 1, kLong).error().detail,
+  EXPECT_THAT(group->join(*group->invite(), 0, 1, kPatience).error().detail,
               HasSubstr("ncclCommInitRank: NCCL says unhandled system error (told by the fake)"));
 }
 
@@ -166,7 +166,7 @@ TEST_F(NcclGroupFaults, ranks_of_two_versions_are_told_so) {
   auto first = open();
   const auto invite = first->invite();
   const Setting setting("FAKE_NCCL_VERSION", "22602");
-  const auto done = open()->join(*invite, 1, 2, kLong);
+  const auto done = open()->join(*invite, 1, 2, kPatience);
   ASSERT_FALSE(done);
   EXPECT_THAT(done.error().detail, HasSubstr("rank 0 has NCCL 2.28.9 and this machine 2.26.2"));
 }

@@ -11,7 +11,7 @@ using Use = ChunkPlaces::Use;
 constexpr Use kResultOfOne{1, std::nullopt};
 constexpr Use kPartialOfTwo{2, TreeNode{1, 1}};
 
-class ChunkPlacesTest : public testing::Test {
+class ChunkPlacesTest : public ::testing::Test {
  protected:
   const std::byte* place_of(std::uint32_t chunk) const {
     return reinterpret_cast<const std::byte*>(values_->data() + kLayout.first(chunk));

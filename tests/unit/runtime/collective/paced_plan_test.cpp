@@ -20,7 +20,7 @@ Paces paces_of(const std::vector<std::uint32_t>& slice_us, std::uint32_t gradien
   return paces;
 }
 
-std::vector<std::size_t> shares(const SlicePlan& plan, std::size_t members) {
+std::vector<std::size_t> paced_shares(const SlicePlan& plan, std::size_t members) {
   std::vector<std::size_t> counts;
   for (std::size_t rank = 0; rank < members; ++rank)
     counts.push_back(plan.slices_of(static_cast<std::uint16_t>(rank)).size());
@@ -29,7 +29,7 @@ std::vector<std::size_t> shares(const SlicePlan& plan, std::size_t members) {
 
 std::vector<std::size_t> settled(const Tree& tree, const Paces& paces) {
   const auto members = static_cast<std::uint16_t>(paces.members.size());
-  return shares(paced_plan(tree, balanced_plan(tree, members), paces, {1, false}), members);
+  return paced_shares(paced_plan(tree, balanced_plan(tree, members), paces, {1, false}), members);
 }
 
 TEST(PacedPlan, gives_a_member_of_half_speed_half_the_slices) {
@@ -47,9 +47,9 @@ TEST(PacedPlan, of_equal_members_is_the_balanced_plan) {
       const SlicePlan balanced = balanced_plan(tree, members);
       const Paces paces = paces_of(std::vector<std::uint32_t>(members, 700));
       EXPECT_EQ(paced_plan(tree, balanced, paces, {1, false}), balanced);
-      auto best = shares(paced_plan(tree, balanced, paces, {1, true}), members);
+      auto best = paced_shares(paced_plan(tree, balanced, paces, {1, true}), members);
       std::ranges::sort(best, std::greater<>());
-      EXPECT_EQ(best, shares(balanced, members)) << slices << " slices, " << members;
+      EXPECT_EQ(best, paced_shares(balanced, members)) << slices << " slices, " << members;
     }
 }
 
@@ -64,7 +64,8 @@ TEST(PacedPlan, sends_fewer_partial_sums_where_the_wire_is_the_limit) {
 TEST(PacedPlan, does_not_count_partial_sums_where_a_member_sends_one_whatever_it_has) {
   const Tree tree = Tree::of_slices(8);
   const Paces paces = paces_of({1000, 1000, 1000}, 10000);
-  auto even = shares(paced_plan(tree, plan_of_shares(tree, {4, 2, 2}), paces, {1, true, true}), 3);
+  auto even =
+      paced_shares(paced_plan(tree, plan_of_shares(tree, {4, 2, 2}), paces, {1, true, true}), 3);
   std::ranges::sort(even, std::greater<>());
   EXPECT_THAT(even, ElementsAre(3, 3, 2));
 }
@@ -79,7 +80,7 @@ TEST(PacedPlan, does_not_move_for_noise) {
 TEST(PacedPlan, gives_a_newcomer_the_share_of_the_median_member) {
   const Tree tree = Tree::of_slices(30);
   const SlicePlan without = plan_of_shares(tree, {10, 20, 0});
-  EXPECT_THAT(shares(paced_plan(tree, without, paces_of({2000, 1000, 0}), {1, false}), 3),
+  EXPECT_THAT(paced_shares(paced_plan(tree, without, paces_of({2000, 1000, 0}), {1, false}), 3),
               ElementsAre(6, 12, 12))
       << "the lower median of two is the faster: no member waits for a guess";
 }
@@ -88,7 +89,7 @@ TEST(PacedPlan, fills_whole_waves_of_workers) {
   const Tree tree = Tree::of_slices(12);
   Paces paces = paces_of({1000, 1000});
   paces.members[0].workers = 4;
-  EXPECT_THAT(shares(paced_plan(tree, balanced_plan(tree, 2), paces, {1, false}), 2),
+  EXPECT_THAT(paced_shares(paced_plan(tree, balanced_plan(tree, 2), paces, {1, false}), 2),
               ElementsAre(10, 2));
 }
 
@@ -106,7 +107,7 @@ TEST(PacedPlan, every_member_has_a_slice_and_all_slices_an_owner_whatever_the_pa
         paced_plan(tree, balanced_plan(tree, members), paces, {16, rng.chance(0.5)});
     ASSERT_TRUE(plan.fits(tree, members));
     if (slices < members) continue;
-    for (std::size_t share : shares(plan, members)) EXPECT_GT(share, 0u);
+    for (std::size_t share : paced_shares(plan, members)) EXPECT_GT(share, 0u);
   }
 }
 
@@ -128,9 +129,10 @@ TEST(Paces, follow_a_member_that_slows_down_and_forgive_one_outlier) {
   step(1000, 100000);
   EXPECT_LT(paces.members[1].slice_us, 1500u);
   for (int i = 0; i < 40; ++i) step(1000, 1000);
-  EXPECT_THAT(shares(plan, 2), ElementsAre(16, 16));
+  EXPECT_THAT(paced_shares(plan, 2), ElementsAre(16, 16));
   for (int i = 0; i < 40; ++i) step(1000, 2000);
-  EXPECT_THAT(shares(plan, 2), ElementsAre(21, 11)) << "the first of the fastest on the way there";
+  EXPECT_THAT(paced_shares(plan, 2), ElementsAre(21, 11))
+      << "the first of the fastest on the way there";
 }
 
 TEST(Paces, who_computed_nothing_keeps_its_pace) {

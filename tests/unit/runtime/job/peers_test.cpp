@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 const NodeId kPeer{{std::byte{2}}};
 
 // Begins an hour after the clock's origin, so that "never" is long ago.
-class PeersTest : public testing::Test {
+class PeersTest : public ::testing::Test {
  protected:
   bool on_health(PeerHealth health) { return peers_.on_health(now_, kPeer, health); }
   void on_link(LinkState state) { peers_.on_link(now_, kPeer, state); }

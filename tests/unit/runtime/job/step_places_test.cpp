@@ -16,7 +16,7 @@ NodeId node(std::uint8_t number) {
   return id;
 }
 
-class StepPlacesTest : public testing::Test {
+class StepPlacesTest : public ::testing::Test {
  protected:
   StepPlacesTest() {
     auto values = std::make_shared<std::vector<float>>(10);

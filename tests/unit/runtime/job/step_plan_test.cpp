@@ -12,7 +12,7 @@ std::shared_ptr<const collective::SumRoute> counted_route(std::span<const std::u
   return collective::ring_route(sites);
 }
 
-class StepPlanTest : public testing::Test {
+class StepPlanTest : public ::testing::Test {
  protected:
   StepPlanTest() {
     routes_made = 0;

@@ -10,7 +10,7 @@ using std::chrono::seconds;
 using Work = Watchdog::Work;
 
 // Ticks once a second, as a watchdog counts no more of one tick.
-class WatchdogTest : public testing::Test {
+class WatchdogTest : public ::testing::Test {
  protected:
   std::optional<Watchdog::Hang> pass(int ticks) {
     std::optional<Watchdog::Hang> told;

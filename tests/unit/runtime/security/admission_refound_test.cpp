@@ -7,6 +7,7 @@
 #include "runtime/security/crypto.hpp"
 #include "runtime/security/recovery_key.hpp"
 #include "tests/support/memory_file_system.hpp"
+#include "tests/unit/runtime/security/now.hpp"
 
 namespace gpunode::security {
 namespace {
@@ -14,9 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::MemoryFileSystem;
 
-const WallTime kNow{1'700'000'000s};
-
-struct Cluster {
+struct RefoundCluster {
   RecoveryKey key = RecoveryKey::create();
   Identity founder = Identity::create(), second = Identity::create(), third = Identity::create(),
            accomplice = Identity::create();
@@ -24,7 +23,7 @@ struct Cluster {
   MemoryFileSystem disk;
   std::unique_ptr<Admissions> list;
 
-  Cluster() {
+  RefoundCluster() {
     EXPECT_TRUE(disk.create_folder("/state"));
     open();
     EXPECT_TRUE(list->found(founder, "founder", kNow));
@@ -60,7 +59,7 @@ struct Cluster {
 };
 
 TEST(Refound, puts_out_the_founder_and_lets_those_stay_whom_it_let_in) {
-  Cluster cluster;
+  RefoundCluster cluster;
   const auto done = cluster.refound(cluster.order({cluster.founder.id()}));
   EXPECT_EQ(done.put_out, std::vector{cluster.founder.id()});
   EXPECT_TRUE(done.dropped.empty());
@@ -85,7 +84,7 @@ TEST(Refound, puts_out_the_founder_and_lets_those_stay_whom_it_let_in) {
 }
 
 TEST(Refound, brings_back_whom_the_founder_had_put_out_and_undoes_the_work_of_those_it_let_in) {
-  Cluster cluster;
+  RefoundCluster cluster;
   cluster.admit(cluster.founder, cluster.accomplice, kAllRights);
   ASSERT_TRUE(cluster.list->revoke(cluster.accomplice, {cluster.third.id(), "", true}, kNow));
   ASSERT_TRUE(cluster.list->revoke(cluster.founder, {cluster.second.id(), "", true}, kNow));
@@ -98,7 +97,7 @@ TEST(Refound, brings_back_whom_the_founder_had_put_out_and_undoes_the_work_of_th
 }
 
 TEST(Refound, drops_with_a_node_whom_it_let_in_where_that_is_asked_and_what_those_had_ordered) {
-  Cluster cluster;
+  RefoundCluster cluster;
   cluster.admit(cluster.founder, cluster.accomplice, kAllRights);
   ASSERT_TRUE(cluster.list->revoke(cluster.accomplice, {cluster.third.id(), "", true}, kNow));
   auto order = cluster.order({cluster.founder.id()});
@@ -110,7 +109,7 @@ TEST(Refound, drops_with_a_node_whom_it_let_in_where_that_is_asked_and_what_thos
 }
 
 TEST(Refound, comes_to_the_same_whatever_is_heard_first) {
-  Cluster cluster;
+  RefoundCluster cluster;
   cluster.admit(cluster.founder, cluster.accomplice, kAllRights);
   ASSERT_TRUE(cluster.list->revoke(cluster.accomplice, {cluster.third.id(), "", true}, kNow));
   ASSERT_TRUE(cluster.list->revoke(cluster.founder, {cluster.second.id(), "", true}, kNow));
@@ -123,15 +122,15 @@ TEST(Refound, comes_to_the_same_whatever_is_heard_first) {
     ASSERT_TRUE(other.merge(first ? news : before));
     ASSERT_TRUE(other.merge(first ? before : news));
     ASSERT_TRUE(other.merge(cluster.list->all()));  // what was put out when it was told
-    EXPECT_TRUE(Cluster::member(other, cluster.second)) << first;
-    EXPECT_TRUE(Cluster::member(other, cluster.third)) << first;
-    EXPECT_FALSE(Cluster::member(other, cluster.founder)) << first;
-    EXPECT_FALSE(Cluster::member(other, cluster.accomplice)) << first;
+    EXPECT_TRUE(RefoundCluster::member(other, cluster.second)) << first;
+    EXPECT_TRUE(RefoundCluster::member(other, cluster.third)) << first;
+    EXPECT_FALSE(RefoundCluster::member(other, cluster.founder)) << first;
+    EXPECT_FALSE(RefoundCluster::member(other, cluster.accomplice)) << first;
   }
 }
 
 TEST(Refound, counts_as_it_was_ordered_last) {
-  Cluster cluster;
+  RefoundCluster cluster;
   Admissions elsewhere(cluster.id);
   ASSERT_TRUE(elsewhere.merge(cluster.list->all()));
   auto order = cluster.order({cluster.founder.id()});
@@ -146,12 +145,12 @@ TEST(Refound, counts_as_it_was_ordered_last) {
   ASSERT_TRUE(elsewhere.merge(first));
   ASSERT_TRUE(cluster.list->merge(again->added));
   ASSERT_TRUE(cluster.list->merge(first)) << "the older word comes again";
-  EXPECT_TRUE(Cluster::member(elsewhere, cluster.second));
+  EXPECT_TRUE(RefoundCluster::member(elsewhere, cluster.second));
   EXPECT_TRUE(cluster.member(cluster.second));
 }
 
 TEST(Refound, stays_through_a_restart) {
-  Cluster cluster;
+  RefoundCluster cluster;
   cluster.admit(cluster.founder, cluster.accomplice, kAllRights);
   ASSERT_TRUE(cluster.list->revoke(cluster.founder, {cluster.second.id(), "", true}, kNow));
   auto order = cluster.order({cluster.founder.id()});
@@ -168,7 +167,7 @@ TEST(Refound, stays_through_a_restart) {
 }
 
 TEST(Refound, only_tells_when_it_is_asked_to) {
-  Cluster cluster;
+  RefoundCluster cluster;
   auto order = cluster.order({cluster.founder.id()});
   order.check = true;
   const Credentials before = cluster.list->all();
@@ -179,7 +178,7 @@ TEST(Refound, only_tells_when_it_is_asked_to) {
 }
 
 TEST(Refound, needs_the_key_of_this_cluster_and_a_node_that_is_to_stay) {
-  Cluster cluster;
+  RefoundCluster cluster;
   const auto refused = [&](const RecoveryKey& key, Admissions::RefoundOrder order) {
     auto done = cluster.list->refound(key, order, kNow);
     return done ? ErrorCode::internal : done.error().code;
@@ -196,7 +195,7 @@ TEST(Refound, needs_the_key_of_this_cluster_and_a_node_that_is_to_stay) {
 }
 
 TEST(Refound, lets_nobody_put_out_the_recovery_key_or_make_a_node_of_it) {
-  Cluster cluster;
+  RefoundCluster cluster;
   Revocation revocation{cluster.id.id, cluster.id.recovery_id(), "", {}, kNow, {}, {}};
   revocation.sign(cluster.founder);
   auto merged = cluster.list->merge(
@@ -209,7 +208,7 @@ TEST(Refound, lets_nobody_put_out_the_recovery_key_or_make_a_node_of_it) {
   EXPECT_FALSE(none);
   ASSERT_TRUE(
       old.merge({{cluster.record(cluster.key.signer(), cluster.third, kAllRights)}, {}, {}}));
-  EXPECT_FALSE(Cluster::member(old, cluster.third));
+  EXPECT_FALSE(RefoundCluster::member(old, cluster.third));
 }
 
 TEST(RecoveryKey, is_made_once_and_kept_private) {

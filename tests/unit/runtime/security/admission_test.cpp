@@ -6,6 +6,7 @@
 #include "tests/support/fault_file_system.hpp"
 #include "tests/support/memory_file_system.hpp"
 #include "tests/support/revocations.hpp"
+#include "tests/unit/runtime/security/now.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,8 +18,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::FaultFileSystem;
 using testing::MemoryFileSystem;
-
-const WallTime kNow{1'700'000'000s};
 
 Admission record_of(const Identity& node, Rights rights = kAllRights) {
   Admission record;
@@ -36,7 +35,7 @@ Admission signed_by(const Identity& issuer, const ClusterId& cluster, Admission 
   return record;
 }
 
-struct Cluster {
+struct AdmittedCluster {
   Identity founder = Identity::create(), second = Identity::create(), third = Identity::create(),
            fourth = Identity::create();
   ClusterIdentity id{{random_array<16>()}, founder.id()};
@@ -67,13 +66,13 @@ struct Cluster {
 };
 
 TEST(Admissions, let_nobody_in_at_first) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   EXPECT_FALSE(cluster.allows(cluster.founder));
   EXPECT_EQ(cluster.list.snapshot()->size(), 0u);
 }
 
 TEST(Admissions, follow_the_chain_of_issuers_in_any_order) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   EXPECT_TRUE(cluster.merge({cluster.third_record}).added.empty());
   EXPECT_FALSE(cluster.allows(cluster.third));
   EXPECT_TRUE(cluster.merge({cluster.second_record}).added.empty());
@@ -88,7 +87,7 @@ TEST(Admissions, follow_the_chain_of_issuers_in_any_order) {
 }
 
 TEST(Admissions, refuse_whoever_admits_itself_but_the_founder) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   auto merged =
       cluster.merge({signed_by(cluster.second, cluster.id.id, record_of(cluster.second))});
   EXPECT_EQ(merged.refused.size(), 1u);
@@ -96,7 +95,7 @@ TEST(Admissions, refuse_whoever_admits_itself_but_the_founder) {
 }
 
 TEST(Admissions, refuse_each_changed_field) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   cluster.merge({cluster.first_record});
   auto refused = [&](auto change) {
     Admission record = cluster.second_record;
@@ -118,7 +117,7 @@ TEST(Admissions, refuse_each_changed_field) {
 }
 
 TEST(Admissions, take_no_word_of_a_node_without_the_right) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   cluster.merge({cluster.first_record, signed_by(cluster.founder, cluster.id.id,
                                                  record_of(cluster.second, kRightsDefault))});
   EXPECT_TRUE(cluster.allows(cluster.second));
@@ -133,7 +132,7 @@ TEST(Admissions, take_no_word_of_a_node_without_the_right) {
 }
 
 TEST(Admissions, grant_no_right_that_the_issuer_lacks) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   cluster.merge(
       {cluster.first_record, signed_by(cluster.founder, cluster.id.id,
                                        record_of(cluster.second, kRightAdmit | kRightCompute))});
@@ -147,7 +146,7 @@ TEST(Admissions, grant_no_right_that_the_issuer_lacks) {
 
 // Finding 1 of the review: who could act as another node.
 TEST(Admissions, give_no_issuer_a_way_to_name_another_nodes_connection_key) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   cluster.merge({cluster.first_record, cluster.second_record});
   ASSERT_TRUE(cluster.allows(cluster.second));
   // The issuer admits the victim again, and says that its own key is the victim's.
@@ -166,7 +165,7 @@ TEST(Admissions, give_no_issuer_a_way_to_name_another_nodes_connection_key) {
 }
 
 TEST(Admissions, take_a_nodes_own_word_for_a_newer_key_and_none_for_an_older) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   cluster.merge({cluster.first_record, cluster.second_record});
   const LinkKey own = cluster.second.link_key();
   auto again = cluster.list.merge({{}, {own}, {}});
@@ -176,7 +175,7 @@ TEST(Admissions, take_a_nodes_own_word_for_a_newer_key_and_none_for_an_older) {
 }
 
 TEST(Admissions, put_out_for_good_whoever_is_revoked) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   cluster.merge({cluster.first_record, cluster.second_record, cluster.third_record});
   auto done = cluster.list.revoke(cluster.founder, {cluster.second.id(), "sold", false}, kNow);
   ASSERT_TRUE(done);
@@ -193,7 +192,7 @@ TEST(Admissions, put_out_for_good_whoever_is_revoked) {
 }
 
 TEST(Admissions, put_out_with_a_node_whom_it_let_in_where_that_is_asked) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   cluster.merge({cluster.first_record, cluster.second_record, cluster.third_record});
   ASSERT_TRUE(cluster.list.revoke(cluster.founder, {cluster.second.id(), "", true}, kNow));
   EXPECT_FALSE(cluster.allows(cluster.third));
@@ -201,7 +200,7 @@ TEST(Admissions, put_out_with_a_node_whom_it_let_in_where_that_is_asked) {
 }
 
 TEST(Admissions, take_no_later_word_of_who_was_put_out_for_those_that_stay) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   const auto modest =
       signed_by(cluster.second, cluster.id.id, record_of(cluster.third, kRightsDefault));
   auto more = record_of(cluster.third);
@@ -222,7 +221,7 @@ TEST(Admissions, take_no_later_word_of_who_was_put_out_for_those_that_stay) {
 }
 
 TEST(Admissions, judge_alike_whatever_comes_first) {
-  Cluster one;
+  AdmittedCluster one;
   const auto admission =
       signed_by(one.second, one.id.id, record_of(one.fourth));  // not known to who revokes
   const Revocation revocation = one.revocation(one.founder, one.second, {one.third_record});
@@ -241,7 +240,7 @@ TEST(Admissions, judge_alike_whatever_comes_first) {
 }
 
 TEST(Admissions, let_both_stand_of_two_that_put_each_other_out) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   cluster.merge({cluster.first_record, cluster.second_record, cluster.third_record});
   const auto by_second = cluster.revocation(cluster.second, cluster.third);
   const auto by_third = cluster.revocation(cluster.third, cluster.second, {cluster.third_record});
@@ -256,7 +255,7 @@ TEST(Admissions, let_both_stand_of_two_that_put_each_other_out) {
 }
 
 TEST(Admissions, refuse_a_revocation_of_whoever_may_not_operate) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   cluster.merge({cluster.first_record, cluster.second_record,
                  signed_by(cluster.founder, cluster.id.id,
                            record_of(cluster.third, kAllRights & ~kRightOperate))});
@@ -275,7 +274,7 @@ TEST(Admissions, refuse_a_revocation_of_whoever_may_not_operate) {
 }
 
 TEST(Admissions, end_when_they_expire) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   cluster.merge({cluster.first_record});
   Admission record = record_of(cluster.second);
   record.expires = kNow + 1h;
@@ -285,7 +284,7 @@ TEST(Admissions, end_when_they_expire) {
 }
 
 TEST(Admissions, bound_the_records_of_one_node) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   cluster.merge({cluster.first_record});
   int added = 0;
   for (int number = 0; number < 20; ++number) {
@@ -298,7 +297,7 @@ TEST(Admissions, bound_the_records_of_one_node) {
 }
 
 TEST(Admissions, keep_one_record_of_those_that_one_issuer_made_again) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   cluster.merge({cluster.first_record});
   for (int number = 0; number < 20; ++number) {
     Admission record = record_of(cluster.second);
@@ -318,7 +317,7 @@ TEST(Admissions, keep_one_record_of_those_that_one_issuer_made_again) {
 }
 
 TEST(Admissions, leave_an_older_snapshot_as_it_was) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   cluster.merge({cluster.first_record});
   auto before = cluster.list.snapshot();
   cluster.merge({cluster.second_record});
@@ -327,7 +326,7 @@ TEST(Admissions, leave_an_older_snapshot_as_it_was) {
 }
 
 TEST(Admissions, come_back_after_a_power_loss) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   MemoryFileSystem files;
   ASSERT_TRUE(files.create_folder("/state"));
   {
@@ -357,7 +356,7 @@ TEST(Admissions, come_back_after_a_power_loss) {
 }
 
 TEST(Admissions, store_later_what_a_full_disk_refused) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   MemoryFileSystem disk;
   FaultFileSystem files(disk);
   ASSERT_TRUE(disk.create_folder("/state"));
@@ -376,7 +375,7 @@ TEST(Admissions, store_later_what_a_full_disk_refused) {
 }
 
 TEST(CredentialsCodec, carries_records_and_survives_damage) {
-  Cluster cluster;
+  AdmittedCluster cluster;
   const Credentials all{
       {cluster.first_record, cluster.second_record, cluster.third_record},
       {cluster.founder.link_key(), cluster.second.link_key()},

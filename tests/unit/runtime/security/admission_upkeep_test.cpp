@@ -7,31 +7,30 @@
 #include <set>
 
 #include "tests/unit/runtime/security/join_world.hpp"
+#include "tests/unit/runtime/security/now.hpp"
 
 namespace gpunode::security {
 namespace {
 
 using namespace std::chrono_literals;
 
-const WallTime kNow{1'700'000'000s};
-
-struct Peer {
+struct UpkeepPeer {
   Identity keys = Identity::create();
   NodeId id() const { return keys.id(); }
 };
 
-Admission admission_of(const ClusterIdentity& cluster, const Peer& issuer, const Peer& node,
-                       WallTime issued = kNow, Rights rights = kAllRights) {
+Admission admission_of(const ClusterIdentity& cluster, const UpkeepPeer& issuer,
+                       const UpkeepPeer& node, WallTime issued = kNow, Rights rights = kAllRights) {
   Admission record{cluster.id, node.id(), node.keys.sign_key(), "node", rights, issued, {}, {}, {}};
   record.sign(issuer.keys);
   return record;
 }
 
-struct Cluster {
-  Peer founder, second, third, fourth;
+struct UpkeepCluster {
+  UpkeepPeer founder, second, third, fourth;
   ClusterIdentity id{{random_array<16>()}, founder.id()};
   Admissions list{id};
-  Cluster() {
+  UpkeepCluster() {
     EXPECT_TRUE(list.merge({{admission_of(id, founder, founder), admission_of(id, founder, second),
                              admission_of(id, second, third), admission_of(id, founder, fourth)},
                             {founder.keys.link_key(), second.keys.link_key(), third.keys.link_key(),
@@ -53,14 +52,14 @@ struct Cluster {
     }
     return forgotten;
   }
-  bool knows(const Peer& peer) const { return list.snapshot()->find(peer.id()) != nullptr; }
+  bool knows(const UpkeepPeer& peer) const { return list.snapshot()->find(peer.id()) != nullptr; }
 };
 
 constexpr Duration kLong = 24h * 31;
 
 // Nobody passes on what it has not checked.
 TEST(AdmissionUpkeep, a_wrong_signature_ends_a_message_and_is_blamed_on_its_teller_alone) {
-  Cluster cluster;
+  UpkeepCluster cluster;
   Admissions list(cluster.id);
   const Admission founder = admission_of(cluster.id, cluster.founder, cluster.founder);
   const Admission second = admission_of(cluster.id, cluster.founder, cluster.second);
@@ -79,7 +78,7 @@ TEST(AdmissionUpkeep, a_wrong_signature_ends_a_message_and_is_blamed_on_its_tell
 }
 
 TEST(AdmissionUpkeep, what_one_node_tells_without_proof_takes_no_room_from_what_another_tells) {
-  Cluster cluster;
+  UpkeepCluster cluster;
   Admissions list(cluster.id);
   ASSERT_TRUE(list.merge({{admission_of(cluster.id, cluster.founder, cluster.founder)}, {}, {}})
                   ->added.size());
@@ -104,7 +103,7 @@ TEST(AdmissionUpkeep, what_one_node_tells_without_proof_takes_no_room_from_what_
 }
 
 TEST(AdmissionUpkeep, proves_a_node_by_the_chain_of_its_issuers_alone) {
-  Cluster cluster;
+  UpkeepCluster cluster;
   const NodeId third = cluster.third.id();
   const Credentials chain = cluster.list.chain_of({&third, 1});
   EXPECT_EQ(chain.admissions.size(), 3u) << "third, second, founder";
@@ -117,7 +116,7 @@ TEST(AdmissionUpkeep, proves_a_node_by_the_chain_of_its_issuers_alone) {
 }
 
 TEST(AdmissionUpkeep, tells_with_a_chain_who_of_it_was_put_out) {
-  Cluster cluster;
+  UpkeepCluster cluster;
   ASSERT_TRUE(cluster.list.revoke(cluster.fourth.keys, {cluster.second.id(), "sold", false}, kNow));
   const NodeId third = cluster.third.id();
   Admissions other(cluster.id);
@@ -127,7 +126,7 @@ TEST(AdmissionUpkeep, tells_with_a_chain_who_of_it_was_put_out) {
 }
 
 TEST(AdmissionUpkeep, shows_by_a_summary_which_pages_another_lacks) {
-  Cluster cluster;
+  UpkeepCluster cluster;
   Admissions other(cluster.id);
   ASSERT_TRUE(other.merge(cluster.list.all()));
   EXPECT_EQ(other.summary(), cluster.list.summary());
@@ -150,7 +149,7 @@ TEST(AdmissionUpkeep, shows_by_a_summary_which_pages_another_lacks) {
 }
 
 TEST(AdmissionUpkeep, forgets_who_was_not_seen_for_long) {
-  Cluster cluster;
+  UpkeepCluster cluster;
   EXPECT_EQ(cluster.live({cluster.second.id(), cluster.third.id()}, 24h * 29), 0u);
   EXPECT_TRUE(cluster.knows(cluster.fourth));
   EXPECT_EQ(cluster.live({cluster.second.id(), cluster.third.id()}, kLong), 1u);
@@ -161,7 +160,7 @@ TEST(AdmissionUpkeep, forgets_who_was_not_seen_for_long) {
 }
 
 TEST(AdmissionUpkeep, keeps_whom_it_did_not_see_but_needs_to_prove_another) {
-  Cluster cluster;
+  UpkeepCluster cluster;
   EXPECT_EQ(cluster.live({cluster.third.id()}, kLong), 1u);
   EXPECT_TRUE(cluster.knows(cluster.second)) << "it let in the third";
   EXPECT_TRUE(cluster.list.snapshot()->is_member(cluster.third.id(), kNow));
@@ -169,7 +168,7 @@ TEST(AdmissionUpkeep, keeps_whom_it_did_not_see_but_needs_to_prove_another) {
 }
 
 TEST(AdmissionUpkeep, goes_by_what_others_have_seen_too_but_not_by_their_clocks) {
-  Cluster cluster;
+  UpkeepCluster cluster;
   const Duration day20 = 24h * 20;
   EXPECT_EQ(cluster.live({}, day20), 0u);
   ASSERT_TRUE(cluster.list.merge({{}, {}, {}, {{cluster.fourth.id(), kNow + day20}}}));
@@ -182,7 +181,7 @@ TEST(AdmissionUpkeep, goes_by_what_others_have_seen_too_but_not_by_their_clocks)
 }
 
 TEST(AdmissionUpkeep, counts_no_time_in_which_it_did_not_run) {
-  Cluster cluster;
+  UpkeepCluster cluster;
   MemoryFileSystem files;
   ASSERT_TRUE(files.create_folder("/state"));
   {
@@ -205,7 +204,7 @@ TEST(AdmissionUpkeep, counts_no_time_in_which_it_did_not_run) {
 }
 
 TEST(AdmissionUpkeep, forgets_no_revocation_so_that_nobody_comes_back_by_an_old_admission) {
-  Cluster cluster;
+  UpkeepCluster cluster;
   const Credentials before = cluster.list.all();  // of a node that was away all the time
   ASSERT_TRUE(cluster.list.revoke(cluster.second.keys, {cluster.fourth.id(), "sold", false}, kNow));
   EXPECT_EQ(cluster.live({}, kLong), 2u);
@@ -215,7 +214,7 @@ TEST(AdmissionUpkeep, forgets_no_revocation_so_that_nobody_comes_back_by_an_old_
   EXPECT_FALSE(cluster.list.snapshot()->is_member(cluster.fourth.id(), kNow));
   // Nor at a node that came later and never knew it.
   Admissions other(cluster.id);
-  Cluster& told = cluster;
+  UpkeepCluster& told = cluster;
   told.live({}, kLong);
   ASSERT_TRUE(other.merge(told.list.all()));
   ASSERT_TRUE(other.merge(before));
@@ -223,7 +222,7 @@ TEST(AdmissionUpkeep, forgets_no_revocation_so_that_nobody_comes_back_by_an_old_
 }
 
 TEST(AdmissionUpkeep, lets_whom_it_forgot_come_back_by_a_new_admission) {
-  Cluster cluster;
+  UpkeepCluster cluster;
   cluster.live({}, kLong);
   ASSERT_FALSE(cluster.knows(cluster.fourth));
   ASSERT_TRUE(cluster.list.admit(
@@ -234,7 +233,7 @@ TEST(AdmissionUpkeep, lets_whom_it_forgot_come_back_by_a_new_admission) {
 }
 
 TEST(AdmissionUpkeep, is_the_same_after_a_restart_between_two_times_that_it_stores_all) {
-  Cluster cluster;
+  UpkeepCluster cluster;
   MemoryFileSystem files;
   ASSERT_TRUE(files.create_folder("/state"));
   auto list = Admissions::open(files, "/state", cluster.id);
@@ -252,11 +251,12 @@ TEST(AdmissionUpkeep, is_the_same_after_a_restart_between_two_times_that_it_stor
 }
 
 TEST(AdmissionUpkeep, loses_nothing_over_restarts_before_it_has_stored_all_once) {
-  Cluster cluster;
+  UpkeepCluster cluster;
   MemoryFileSystem files;
   ASSERT_TRUE(files.create_folder("/state"));
   std::set<NodeId> added;
-  for (const Peer* peer : {&cluster.founder, &cluster.second, &cluster.third, &cluster.fourth}) {
+  for (const UpkeepPeer* peer :
+       {&cluster.founder, &cluster.second, &cluster.third, &cluster.fourth}) {
     auto list = Admissions::open(files, "/state", cluster.id);
     ASSERT_TRUE(list) << list.error().message();
     for (const NodeId& before : added)
@@ -272,7 +272,7 @@ TEST(AdmissionUpkeep, loses_nothing_over_restarts_before_it_has_stored_all_once)
 }
 
 TEST(AdmissionUpkeep, bounds_what_one_node_can_put_out) {
-  Cluster cluster;
+  UpkeepCluster cluster;
   std::vector<Revocation> all;
   for (std::size_t number = 0; number < Admissions::kLimitPerIssuer + 10; ++number) {
     Revocation one{cluster.id.id, NodeId{random_array<32>()}, "", {}, kNow, {}, {}};

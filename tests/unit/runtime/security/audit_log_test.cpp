@@ -3,6 +3,7 @@
 
 #include "tests/support/fault_file_system.hpp"
 #include "tests/support/memory_file_system.hpp"
+#include "tests/unit/runtime/security/now.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +15,6 @@ using testing::FaultFileSystem;
 using testing::FileOperation;
 using testing::MemoryFileSystem;
 
-const WallTime kNow{1'700'000'000s};
 const storage::Path kFile = "/state/audit/000001.log";
 
 struct Log {

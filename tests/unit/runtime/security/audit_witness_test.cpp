@@ -2,6 +2,7 @@
 #include "runtime/security/audit_witness.hpp"
 
 #include "tests/support/memory_file_system.hpp"
+#include "tests/unit/runtime/security/now.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +10,6 @@ namespace gpunode::security {
 namespace {
 
 using testing::MemoryFileSystem;
-const WallTime kNow{std::chrono::seconds(1'700'000'000)};
 
 struct Side {
   MemoryFileSystem disk;

@@ -5,6 +5,7 @@
 #include "runtime/security/join_client.hpp"
 #include "runtime/security/join_server.hpp"
 #include "tests/support/memory_file_system.hpp"
+#include "tests/unit/runtime/security/now.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +15,6 @@ namespace gpunode::security {
 namespace {
 
 using namespace std::chrono_literals;
-const WallTime kNow{1'700'000'000s};
 
 struct Fixture {
   Identity issuer = Identity::create(), joiner = Identity::create();

@@ -8,7 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class OffendersTest : public testing::Test {
+class OffendersTest : public ::testing::Test {
  protected:
   static NodeId node(std::uint8_t number) {
     NodeId id;

@@ -11,10 +11,9 @@
 #include "runtime/security/crypto.hpp"
 #include "runtime/security/recovery_key.hpp"
 #include "tests/support/revocations.hpp"
+#include "tests/unit/runtime/security/now.hpp"
 
 namespace gpunode::security {
-
-inline const WallTime kNow{std::chrono::seconds(1'700'000'000)};
 
 // The founder has let in two that operate, first and second, and a plain node; the first has let in a
 // third that operates.

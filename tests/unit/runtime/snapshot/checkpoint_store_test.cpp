@@ -99,7 +99,7 @@ TEST_F(CheckpointStoreTest, a_model_of_another_shape_is_refused_by_name) {
   State other(1, 200);
   Result<void> done = checkpoint->read_into(other.target());
   EXPECT_EQ(done.error().code, ErrorCode::invalid_argument);
-  EXPECT_NE(done.error().detail.find("embedding has shape (1, 100)"), std::string::npos)
+  EXPECT_NE(done.error().detail.find("embedding has shape [1, 100]"), std::string::npos)
       << done.error().detail;
   StateTarget renamed = small_.target();
   renamed.parameters[2].name = "elsewhere";

@@ -23,7 +23,7 @@ BulkChannel channel(bool plain, std::uint8_t key = 1) {
   return made;
 }
 
-class BulkStreamTest : public testing::TestWithParam<bool> {
+class BulkStreamTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     int fds[2];
@@ -212,7 +212,7 @@ TEST_P(BulkStreamTest, NoiseIsBadOrAnEnd) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(BothWays, BulkStreamTest, testing::Bool(), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(BothWays, BulkStreamTest, ::testing::Bool(), [](const auto& info) {
   return std::string(info.param ? "Plain" : "Sealed");
 });
 

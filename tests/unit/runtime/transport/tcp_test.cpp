@@ -18,7 +18,7 @@ std::string congestion_control_of(int fd) {
   return name;
 }
 
-class PacingTest : public testing::Test {
+class PacingTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto listening = listen_tcp("tcp://0.0.0.0:0");
