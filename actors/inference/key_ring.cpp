@@ -5,7 +5,7 @@
 namespace gpunode::inference {
 namespace {
 
-constexpr auto kLookEvery = std::chrono::milliseconds(500);
+constexpr auto kKeysLookEvery = std::chrono::milliseconds(500);
 constexpr std::uint64_t kLongestFile = 16 << 20;
 
 }  // namespace
@@ -36,7 +36,7 @@ std::int64_t KeyRing::now() const {
 // Under the lock.
 void KeyRing::look() {
   const Time at = clock_.now();
-  if (looked_ && at - *looked_ < kLookEvery) return;
+  if (looked_ && at - *looked_ < kKeysLookEvery) return;
   const bool first = !looked_;
   looked_ = at;
   auto keys = read(files_, path_);

@@ -6,7 +6,7 @@
 namespace gpunode::job {
 
 namespace {
-constexpr Duration kHeardLately = std::chrono::milliseconds(1000);
+constexpr Duration kSourceHeardLately = std::chrono::milliseconds(1000);
 constexpr Duration kMissedAfter = std::chrono::milliseconds(250);
 constexpr Duration kStarved = std::chrono::seconds(20);
 constexpr Duration kUnanswered = std::chrono::seconds(5);
@@ -41,7 +41,7 @@ bool Learner::learns() const {
 
 bool Learner::is_ready() const {
   if (!learns() || fetch_ || !following_ || !job_.is_of_history()) return false;
-  if (!following_->has_sources() || job_.now > told_at_ + kHeardLately) return false;
+  if (!following_->has_sources() || job_.now > told_at_ + kSourceHeardLately) return false;
   // A step that it applies just now takes no longer than it takes the members.
   const std::uint64_t committed = job_.progress.committed();
   const std::uint64_t behind = std::max(following_->told(), committed) - committed;
@@ -72,7 +72,7 @@ void Learner::join_tick(Actions& out) {
   ask.checkpoint = job_.checkpoint.name();
   ask.checkpoint_digest = job_.checkpoint.state_digest;
   for (const view::Member& one : view.members)
-    if (job_.heard_within(one.node, kHeardLately) && !job_.gone(one.node))
+    if (job_.heard_within(one.node, kSourceHeardLately) && !job_.gone(one.node))
       ask.heard.push_back(one.node);
   for (const NodeId& node : all ? job_.everybody_and_hints() : job_.everybody())
     job_.send(node, ask, out);

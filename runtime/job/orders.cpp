@@ -9,7 +9,7 @@ namespace gpunode::job {
 namespace {
 // A step that does not end is no reason not to stop.
 constexpr Duration kStepTimeout = std::chrono::seconds(20);
-constexpr Duration kHeardLately = std::chrono::seconds(3);
+constexpr Duration kOrderedLately = std::chrono::seconds(3);
 
 Error bad(std::string what) {
   return {ErrorCode::invalid_argument, std::move(what)};
@@ -108,7 +108,7 @@ Result<void> Orders::may_recover(std::uint64_t durable) const {
                      "durable by `gpunode job recover --force --anew`"};
   if (job_.finished || job_.view().has_part(job_.self())) return has_part();
   for (const NodeId& node : job_.everybody())
-    if (!job_.gone(node) && job_.heard_within(node, kHeardLately))
+    if (!job_.gone(node) && job_.heard_within(node, kOrderedLately))
       return bad("this node has no part in the job's last view; ask node " + node.short_text() +
                  ", which has one and answers");
   if (job_.view().view_id == 0 || job_.checkpoint.step > 0) return {};

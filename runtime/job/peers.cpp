@@ -9,7 +9,7 @@ namespace {
 constexpr Duration kVerdictHolds = std::chrono::milliseconds(200);
 constexpr Duration kRefusalHolds = std::chrono::milliseconds(2000);
 constexpr Duration kDoubtHolds = std::chrono::milliseconds(2000);
-constexpr Duration kHeardLately = std::chrono::milliseconds(100);
+constexpr Duration kHeardJustNow = std::chrono::milliseconds(100);
 constexpr Duration kVainFor = std::chrono::seconds(10);   // from one break to another
 constexpr Duration kCutHolds = std::chrono::seconds(15);  // then the link is tried again
 constexpr Duration kLongestCut = std::chrono::seconds(240);
@@ -66,7 +66,7 @@ void Peers::on_farewell(Time now, const NodeId& node) {
 
 void Peers::on_doubt(Time now, const NodeId& node) {
   Peer& peer = peers_[node];
-  if (now > peer.heard + kHeardLately) peer.doubted_until = now + kDoubtHolds;
+  if (now > peer.heard + kHeardJustNow) peer.doubted_until = now + kDoubtHolds;
 }
 
 void Peers::on_bytes(const NodeId& from) {

@@ -21,7 +21,7 @@ using checkpoint::ModelContent;
 constexpr auto kPieceTimeout = std::chrono::minutes(5);
 constexpr auto kContentTimeout = std::chrono::seconds(20);
 // So often it is looked who has the model, and whether this is still wanted.
-constexpr auto kLookEvery = std::chrono::milliseconds(200);
+constexpr auto kInboxPatience = std::chrono::milliseconds(200);
 constexpr auto kTellEvery = std::chrono::seconds(10);
 
 struct Arrived {
@@ -106,7 +106,7 @@ class Copier {
     }
     for (std::size_t left = asked.size(); left > 0;) {
       if (is_stopped()) return stopped();
-      auto arrived = inbox_->take(kLookEvery);
+      auto arrived = inbox_->take(kInboxPatience);
       if (!arrived) continue;
       --left;
       if (auto read = read_content(arrived->bytes); !read)
@@ -140,7 +140,7 @@ class Copier {
       plan.set_holders(order_.holders());
       ask_next();
       if (plan.is_stuck()) return nobody();
-      auto arrived = inbox_->take(kLookEvery);
+      auto arrived = inbox_->take(kInboxPatience);
       // All that is there, before it is looked again who has the model.
       for (; arrived; arrived = inbox_->take(std::chrono::milliseconds(0))) {
         take(plan, first, *std::move(arrived));

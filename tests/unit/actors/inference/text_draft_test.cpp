@@ -7,19 +7,13 @@
 #include "actors/inference/text_engine.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
+#include "tests/support/set_clock.hpp"
 
 namespace gpunode::inference {
 namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
-
-class SetClock final : public Clock {
- public:
-  Time now() const override { return time; }
-  std::chrono::system_clock::time_point wall() const override { return {}; }
-  Time time = Time{} + 1h;
-};
 
 // A model with weights drawn from a seed.
 struct Drawn {
@@ -130,7 +124,7 @@ class Drafted : public ::testing::Test {
     }
   }
 
-  SetClock clock_;
+  testing::SetClock clock_;
   std::vector<model::Token> ends_;
   std::unique_ptr<ops::Backend> backend_ = cpu::open_backend();
   Drawn big_{*backend_, 4}, same_{*backend_, 4}, other_{*backend_, 5, "8"},

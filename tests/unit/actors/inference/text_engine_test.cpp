@@ -11,19 +11,13 @@
 
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/model/registry.hpp"
+#include "tests/support/set_clock.hpp"
 
 namespace gpunode::inference {
 namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
-
-class SetClock final : public Clock {
- public:
-  Time now() const override { return time; }
-  std::chrono::system_clock::time_point wall() const override { return {}; }
-  Time time = Time{} + 1h;
-};
 
 class Engine : public ::testing::Test {
  protected:
@@ -77,7 +71,7 @@ class Engine : public ::testing::Test {
     return *answers_[place] ? ErrorCode{} : (*answers_[place]).error().code;
   }
 
-  SetClock clock_;
+  testing::SetClock clock_;
   std::vector<model::Token> ends_;
   std::unique_ptr<ops::Backend> backend_ = cpu::open_backend();
   std::unique_ptr<model::Model> model_ = *model::make_model(

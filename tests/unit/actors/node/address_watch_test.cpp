@@ -5,7 +5,7 @@
 namespace gpunode::node {
 namespace {
 
-using Addresses = std::vector<std::string>;
+using Texts = std::vector<std::string>;
 
 TEST(AddressWatch, an_address_that_appears_is_told_once_it_is_there_for_two_looks) {
   AddressWatch watch("127.0.0.1");
