@@ -6,7 +6,7 @@
 namespace gpunode::inference {
 namespace {
 
-// To make room there, which takes no longer than to begin; and for a pass that nobody has a deadline for.
+// To make room there, where another node could as well; and for a pass that nobody has a deadline for.
 constexpr Duration kOpenWithin = std::chrono::seconds(5), kLongestPass = std::chrono::seconds(60);
 // Nor is a part asked for less, however soon the texts' time is up: what it has not answered by then is not
 // known to be its fault, and costs the pages of all texts.
@@ -33,7 +33,7 @@ Result<Message> message_in(const Result<SharedBytes>& bytes) {
 PartChain::PartChain(Options options) : options_(std::move(options)) {
   const auto count = static_cast<std::uint32_t>(options_.parts.size());
   for (std::uint32_t number = 1; number < count; ++number)
-    others_.push_back({{options_.digest, number, count}, &options_.parts[number], {}, {}});
+    others_.push_back({{options_.digest, number, count}, &options_.parts[number], {}, {}, {}});
 }
 
 PartChain::~PartChain() {
@@ -70,11 +70,15 @@ Result<void> PartChain::open(Other& other) {
   const Time now = options_.clock->now();
   std::erase_if(other.passed_over, [&](const auto& one) { return one.second.until <= now; });
   std::string why;
-  for (const NodeId& node : options_.access.holders(other.name)) {
+  std::vector<NodeId> holders = options_.access.holders(other.name);
+  std::ranges::stable_partition(holders, [&](const NodeId& one) { return one != other.late; });
+  for (const NodeId& node : holders) {
     const std::string name = options_.access.name_of(node);
     const std::string between = why.empty() ? "" : "; ";
     if (!other.passed_over.contains(node)) {
-      auto place = open_at(other, node);
+      // Where it is the last, nothing is won by not waiting: it may compute a pass of another head.
+      const Duration timeout = node == holders.back() ? left() : std::min(kOpenWithin, left());
+      auto place = open_at(other, node, timeout);
       if (place) {
         other.at = *place;
         return {};
@@ -89,14 +93,15 @@ Result<void> PartChain::open(Other& other) {
   return missing(other, why);
 }
 
-Result<PartChain::Place> PartChain::open_at(const Other& other, const NodeId& node) {
+Result<PartChain::Place> PartChain::open_at(const Other& other, const NodeId& node,
+                                            Duration timeout) {
   const PartOpen order{.part = other.name,
                        .head = options_.head,
                        .first_stage = static_cast<std::uint32_t>(other.is->first_stage),
                        .end_stage = static_cast<std::uint32_t>(other.is->end_stage),
                        .extents = options_.extents};
-  const auto opened = message_in<PartOpened>(options_.access.ask(
-      node, SharedBytes::from(encode_part(order)), std::min(kOpenWithin, left())));
+  const auto opened = message_in<PartOpened>(
+      options_.access.ask(node, SharedBytes::from(encode_part(order)), timeout));
   if (!opened) return opened.error();
   return Place{node, opened->life, false};
 }
@@ -120,6 +125,18 @@ Result<std::vector<float>> PartChain::pass(const Other& other, const model::Pass
   return std::move(answer->values);
 }
 
+// The node that has it, which gives back its room if it hears of it.
+void PartChain::leave(Other& other, const Error& why) const {
+  const Place at = *std::exchange(other.at, std::nullopt);
+  // One that was started again has but lost its life, which is so once.
+  const bool is_anew = why.code == ErrorCode::wrong_state && at.has_computed;
+  const bool is_late = why.code == ErrorCode::timeout && options_.clock->now() >= until_;
+  if (why.code == ErrorCode::timeout) other.late = at.node;
+  if (why.code != ErrorCode::wrong_state)
+    options_.access.tell(at.node, SharedBytes::from(encode_part(PartClose{other.name, at.life})));
+  if (!is_anew && !is_late) pass_over(other, at.node, why);
+}
+
 Result<void> PartChain::run(const model::PassRows& rows, std::span<const float> in,
                             std::span<float> scores) {
   std::vector<float> values(in.begin(), in.end());
@@ -133,12 +150,12 @@ Result<void> PartChain::run(const model::PassRows& rows, std::span<const float> 
     auto made = pass(other, rows, values);
     if (!made) {
       const std::string name = options_.access.name_of(other.at->node);
-      // One that was started again has but lost its life, which is so once.
-      const bool is_anew = made.error().code == ErrorCode::wrong_state && other.at->has_computed;
-      const bool is_late =
-          made.error().code == ErrorCode::timeout && options_.clock->now() >= until_;
-      if (!is_anew && !is_late) pass_over(other, other.at->node, made.error());
-      other.at.reset();
+      // A text that makes such numbers makes them again, and all others have other ones.
+      if (made.error().code == ErrorCode::internal &&
+          options_.access.holders(other.name).size() == 1)
+        return made.error().within("part " + other.name.text() + " of model " + options_.model +
+                                   " on " + name);
+      leave(other, made.error());
       return missing(other, name + ": " + made.error().message());
     }
     other.at->has_computed = true;

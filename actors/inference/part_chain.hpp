@@ -73,12 +73,14 @@ class PartChain final : public model::PartsBehind {
       std::string why;
     };
     std::map<NodeId, Failed> passed_over;
+    std::optional<NodeId> late;  // was asked in vain: others are asked before it
   };
   Duration left() const;
   void pass_over(Other& other, const NodeId& node, const Error& why) const;
   Error missing(const Other& other, const std::string& why) const;
   Result<void> open(Other& other);
-  Result<Place> open_at(const Other& other, const NodeId& node);
+  Result<Place> open_at(const Other& other, const NodeId& node, Duration timeout);
+  void leave(Other& other, const Error& why) const;
   Result<std::vector<float>> pass(const Other& other, const model::PassRows& rows,
                                   std::span<const float> in);
 

@@ -12,6 +12,9 @@
 
 namespace gpunode::inference {
 
+// Of a pass, from one node to another: it is one call, in which this is by far the most.
+inline constexpr std::size_t kMostPartNumbers = (15u << 20) / sizeof(float);
+
 struct PartName {
   storage::Sha256 digest;  // of the whole model's content
   std::uint32_t number = 0, of = 1;

@@ -306,8 +306,6 @@ Result<void> ServedModel::open_texts() {
 
 Result<std::unique_ptr<model::Decoder>> ServedModel::decoder_in_parts(
     const model::DecoderOptions& wanted) {
-  // What goes to another node, and comes from there, is one call.
-  constexpr std::size_t kMostNumbers = (15u << 20) / sizeof(float);
   const model::ModelPart& first = *is_.image->part;
   const storage::Sha256 digest = is_.content().digest();
   auto parts = is_.model().parts(is_.layout().format, part_count_);
@@ -315,9 +313,10 @@ Result<std::unique_ptr<model::Decoder>> ServedModel::decoder_in_parts(
   model::DecoderOptions options = wanted;
   for (const model::ModelPart& part : *parts) {
     options.page_bytes = std::max(options.page_bytes, part.page_bytes);
-    if (!part.is_last()) options.rows = std::min(options.rows, kMostNumbers / part.gives);
+    if (!part.is_last()) options.rows = std::min(options.rows, kMostPartNumbers / part.gives);
   }
-  options.texts = std::min({options.texts, options.rows, kMostNumbers / is_.model().vocabulary()});
+  options.texts =
+      std::min({options.texts, options.rows, kMostPartNumbers / is_.model().vocabulary()});
   if (options.texts == 0)
     return Error{ErrorCode::unsupported,
                  is_.facts.description + " is too wide to be divided among nodes"};

@@ -4,17 +4,17 @@
 #include <cmath>
 
 #include "actors/inference/detail/device_weights.hpp"
+#include "actors/inference/text_engine.hpp"
 #include "kernels/model/model_code.hpp"
 #include "runtime/base/rng.hpp"
 
 namespace gpunode::inference {
 namespace {
 
-// Heads that may have it open at one time; one that has not asked for so long makes room for others.
-constexpr std::size_t kMostLives = 4;
-constexpr auto kForgottenAfter = std::chrono::minutes(1);
-// Of what a head may ask for; what it costs is the device's to refuse.
-constexpr model::DecoderExtents kMostExtents{.texts = 1024, .rows = 65536, .pages = 1u << 24};
+// Heads that may have it open at one time, of one node those that it has while a model gets a new version;
+// one that has not asked for so long makes room for others, and in the end without them.
+constexpr std::size_t kMostLives = 4, kMostLivesOfNode = 2;
+constexpr auto kForgottenAfter = std::chrono::minutes(1), kUnusedFor = std::chrono::minutes(10);
 
 Error refused(std::string text) {
   return {ErrorCode::invalid_argument, std::move(text)};
@@ -76,6 +76,7 @@ Result<void> ServedPart::probe() {
   auto one = program_->part(is(), {weights_->as<const std::byte>(), is().layout.bytes},
                             {.texts = 1, .rows = 1});
   if (!one) return one.error();
+  pages_of_text_ = (*one)->pages_of_text();
   model::PassRows rows{.tokens = {}, .positions = {0}, .texts = {0}, .pages = {}, .chosen = {0}};
   rows.pages.assign((*one)->extents().pages, 0);
   const std::vector<float> in(is().takes);
@@ -96,6 +97,55 @@ Result<PartMessage> ServedPart::answer(const PartMessage& asked, const NodeId& f
   });
 }
 
+// What ServedModel::decoder_in_parts() asks for of the same model, or less.
+Result<void> ServedPart::check_extents(const model::DecoderExtents& asked) const {
+  const auto fit = [](std::size_t rows, std::size_t numbers) {
+    return numbers == 0 || rows <= kMostPartNumbers / numbers;
+  };
+  const std::size_t vocabulary = image_.model->vocabulary();
+  // Those of one text at least, whatever a page holds.
+  const std::size_t pages = std::max<std::size_t>(
+      pages_of_text_, TextEngine::kCacheBytes / std::max<std::uint64_t>(is().page_bytes, 1));
+  if (asked.texts >= 1 && asked.texts <= asked.rows && asked.rows <= TextEngine::kMostRows &&
+      fit(asked.rows, is().takes) && fit(asked.rows, is().gives) &&
+      (!is().is_last() || fit(asked.texts, vocabulary)) && asked.pages >= 1 && asked.pages <= pages)
+    return {};
+  return refused("room for " + std::to_string(asked.texts) + " texts, " +
+                 std::to_string(asked.rows) + " rows and " + std::to_string(asked.pages) +
+                 " pages is more than a head needs, or none");
+}
+
+// Whether there is any: of the node's own heads the one that it used least lately makes room for its new
+// one, and then one of another node that has more than one.
+bool ServedPart::make_room_for(const NodeId& node) {
+  const auto count_of = [&](const NodeId& one) {
+    return static_cast<std::size_t>(std::ranges::count(lives_, one, &Life::node));
+  };
+  const auto least_used = [&](const auto& matches) {
+    auto found = lives_.end();
+    for (auto one = lives_.begin(); one != lives_.end(); ++one)
+      if (matches(*one) && (found == lives_.end() || one->used < found->used)) found = one;
+    return found;
+  };
+  auto victim = lives_.end();
+  if (count_of(node) >= kMostLivesOfNode)
+    victim = least_used([&](const Life& one) { return one.node == node; });
+  else if (lives_.size() < kMostLives)
+    return true;
+  else if (forget_a_life())
+    return true;
+  else
+    victim = least_used([&](const Life& one) { return count_of(one.node) > 1; });
+  if (victim == lives_.end()) return false;
+  lives_.erase(victim);
+  return true;
+}
+
+void ServedPart::forget_unused() {
+  const Time now = clock_->now();
+  std::erase_if(lives_, [&](const Life& one) { return now - one.used >= kUnusedFor; });
+}
+
 // The one that was not used for longest, if that is long enough.
 bool ServedPart::forget_a_life() {
   const auto oldest = std::ranges::min_element(lives_, {}, &Life::used);
@@ -111,27 +161,23 @@ Result<PartMessage> ServedPart::open(const PartOpen& order, const NodeId& from) 
                      std::to_string(order.end_stage) + " by this part, and here it has " +
                      std::to_string(is().first_stage) + " to " + std::to_string(is().end_stage) +
                      ": run the same gpunode on both nodes"};
-  const model::DecoderExtents& asked = order.extents;
-  if (asked.texts < 1 || asked.texts > kMostExtents.texts || asked.rows < asked.texts ||
-      asked.rows > kMostExtents.rows || asked.pages < 1 || asked.pages > kMostExtents.pages)
-    return refused("room for " + std::to_string(asked.texts) + " texts, " +
-                   std::to_string(asked.rows) + " rows and " + std::to_string(asked.pages) +
-                   " pages is none that a part has");
+  if (auto good = check_extents(order.extents); !good) return good.error();
   // Its room first: the head has no use for it any more.
   std::erase_if(lives_,
                 [&](const Life& one) { return one.node == from && one.head == order.head; });
-  if (lives_.size() >= kMostLives && !forget_a_life())
+  if (!make_room_for(from))
     return Error{ErrorCode::resource_exhausted,
                  std::to_string(kMostLives) +
                      " heads use this part already, as many as may: serve it on more nodes"};
-  auto made = decoder(asked);
+  auto made = decoder(order.extents);
   while (!made && made.error().code == ErrorCode::out_of_memory && forget_a_life())
-    made = decoder(asked);
+    made = decoder(order.extents);
   if (!made) return made.error();
   const Time now = clock_->now();
   const std::uint64_t number =
       mix(static_cast<std::uint64_t>(now.time_since_epoch().count()), ++opened_);
-  lives_.push_back({number, from, order.head, now, *std::move(made)});
+  WrittenRows written(**made);
+  lives_.push_back({number, from, order.head, now, *std::move(made), std::move(written)});
   return PartMessage(PartOpened{number});
 }
 
@@ -161,8 +207,15 @@ Result<PartMessage> ServedPart::pass(const PartPass& order, const NodeId& from) 
                    " rows to be scored, of " + std::to_string(rows) + " rows");
   PartValues made;
   made.values.resize(is().is_last() ? chosen * life->decoder->vocabulary() : rows * is().gives);
-  if (auto done = life->decoder->run(order.rows, order.values, made.values); !done)
+  if (auto good = model::check_rows(*life->decoder, order.rows, order.values, made.values.size());
+      !good)
+    return good.error();
+  if (!life->written.add(order.rows))
+    return refused("a row follows on positions that its head has not written");
+  if (auto done = life->decoder->run(order.rows, order.values, made.values); !done) {
+    life->written.undo();
     return done.error();
+  }
   return PartMessage(std::move(made));
 }
 

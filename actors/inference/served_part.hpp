@@ -8,6 +8,7 @@
 
 #include "actors/inference/part_codec.hpp"
 #include "actors/inference/served_model.hpp"
+#include "actors/inference/written_rows.hpp"
 #include "runtime/base/ids.hpp"
 
 namespace gpunode::inference {
@@ -25,6 +26,8 @@ class ServedPart {
   // unsupported (a head that divides the model otherwise), wrong_state (a pass of a life that is over),
   // resource_exhausted (as many heads as may have opened it), out_of_memory, device_lost.
   Result<PartMessage> answer(const PartMessage& asked, const NodeId& from);
+  // Gives back the room of heads that have not used it for long; they open it anew.
+  void forget_unused();
 
  private:
   struct Life {
@@ -33,6 +36,7 @@ class ServedPart {
     std::uint64_t head = 0;
     Time used{};
     std::unique_ptr<model::DecoderPart> decoder;
+    WrittenRows written;
   };
   explicit ServedPart(const ServedModel::Options& options)
       : use_(*options.device, options.user),
@@ -43,6 +47,8 @@ class ServedPart {
   Result<std::unique_ptr<model::DecoderPart>> decoder(const model::DecoderExtents& extents);
   Result<PartMessage> open(const PartOpen& order, const NodeId& from);
   Result<PartMessage> pass(const PartPass& order, const NodeId& from);
+  Result<void> check_extents(const model::DecoderExtents& asked) const;
+  bool make_room_for(const NodeId& node);
   bool forget_a_life();
   std::vector<Life>::iterator find(std::uint64_t life, const NodeId& of);
   Result<PartMessage> close(const PartClose& order, const NodeId& from);
@@ -56,6 +62,7 @@ class ServedPart {
   PartName name_;
   std::shared_ptr<const tensor::Buffer> weights_;  // in the device's memory
   std::unique_ptr<model::Program> program_;
+  std::size_t pages_of_text_ = 0;  // of a full one
   std::vector<Life> lives_;
   std::uint64_t opened_ = 0;
 };

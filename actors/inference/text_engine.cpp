@@ -6,12 +6,12 @@
 
 #include "actors/inference/token_rating.hpp"
 #include "kernels/model/model_code.hpp"
+#include "runtime/base/log.hpp"
 #include "runtime/base/utf8.hpp"
 
 namespace gpunode::inference {
 namespace {
 
-constexpr std::size_t kMostRows = 256;              // of a pass
 constexpr std::size_t kMostReportBytes = 6u << 20;  // an answer takes no more
 
 // Beginnings of characters; what is no text counts as if each of its bytes were one.
@@ -312,7 +312,13 @@ Result<void> TextEngine::guess(std::vector<TextBatch::Part>& parts) {
     if (room > 0 && !text.form) orders.push_back({part.id, tokens, &text.sampler, room});
   }
   const auto guesses = draft_->guess(orders);
-  if (!guesses) return guesses.error();
+  if (!guesses) {
+    if (guesses.error().code == ErrorCode::device_lost) return guesses.error();
+    log::warning("inference",
+                 "the draft fails, and texts go on without it: " + guesses.error().message());
+    draft_.reset();
+    return {};
+  }
   for (std::size_t at = 0; at < orders.size(); ++at)
     if (const auto& tokens = (*guesses)[at]; !tokens.empty()) batch_.guess(orders[at].id, tokens);
   parts = batch_.parts();

@@ -40,6 +40,8 @@ struct TextOrder {
 
 class TextEngine {
  public:
+  static constexpr std::size_t kMostRows = 256;  // of a pass
+  static constexpr std::uint64_t kCacheBytes = std::uint64_t{1} << 30;
   struct Options {
     const model::Model* model = nullptr;
     std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
@@ -48,7 +50,7 @@ class TextEngine {
     const Clock* clock = nullptr;
     std::shared_ptr<ModelFigures> figures = {};  // null: nobody is told
     std::size_t texts = 16;                      // under way at once
-    std::uint64_t cache_bytes = std::uint64_t{1} << 30;
+    std::uint64_t cache_bytes = kCacheBytes;
     bool independent_rows = false;  // as model::DecoderOptions have it
     // A smaller one that guesses how texts go on (text_draft.hpp), which have the same bits with it and
     // without; null: none. Both outlive this too.

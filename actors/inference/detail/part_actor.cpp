@@ -14,26 +14,42 @@
 namespace gpunode::inference {
 namespace {
 
-struct State {
+// A head waits for one pass of each part; of a node, with all its heads here, no more are kept.
+constexpr std::size_t kMostWaiting = 16;
+constexpr auto kLookAtRoomEvery = std::chrono::minutes(1);
+
+struct PartState {
   static inline const char* name = "part";
   std::unique_ptr<ServedPart> part;
+  const Clock* clock = nullptr;
 };
-using Self = caf::stateful_actor<State>;
+using PartSelf = caf::stateful_actor<PartState>;
 
-void answer(const State& state, const PartOrder& order) {
+struct LookAtRoom {};
+struct PartCall {
+  NodeId from;
+  SharedBytes bytes;
+  CallReply reply;
+  std::shared_ptr<void> place;
+};
+
+void answer(const PartState& state, const PartOrder& order) {
   if (!state.part) return order.reply(Error{ErrorCode::unavailable, "the part is not loaded"});
+  // Nobody waits for it any more, and others do.
+  if (state.clock->now() >= order.reply.deadline())
+    return order.reply(Error{ErrorCode::timeout, "its turn came too late"});
   const auto made = state.part->answer(*order.asked, order.from);
   order.reply(made ? Result<SharedBytes>(SharedBytes::from(encode_part(*made)))
                    : Result<SharedBytes>(made.error()));
 }
 
-void end(Self* self) {
+void end(PartSelf* self) {
   self->state.part.reset();
   malloc_trim(0);
   self->quit();
 }
 
-caf::behavior behaviour(Self* self, const caf::actor& owner, const std::string& name) {
+caf::behavior behaviour(PartSelf* self, const caf::actor& owner, const std::string& name) {
   expect_known_messages(self);
   return {
       [self, owner, name](const Load& load) {
@@ -43,9 +59,15 @@ caf::behavior behaviour(Self* self, const caf::actor& owner, const std::string& 
           return self->send(owner, Loaded{name, self->address(), part.error()});
         }
         self->state.part = *std::move(part);
+        self->state.clock = load.options.clock;
+        self->delayed_send(self, kLookAtRoomEvery, LookAtRoom{});
         self->send(owner, Loaded{name, self->address(), self->state.part->facts()});
       },
       [self](const PartOrder& order) { answer(self->state, order); },
+      [self](const LookAtRoom&) {
+        if (self->state.part) self->state.part->forget_unused();
+        self->delayed_send(self, kLookAtRoomEvery, LookAtRoom{});
+      },
       // Heads have the texts, and turn to another node with them.
       [self](const Drain&) { end(self); },
       [](const SetVersion&) {},
@@ -58,6 +80,26 @@ std::optional<PartName> part_in(const PartMessage& asked) {
   if (const auto* close = std::get_if<PartClose>(&asked)) return close->part;
   if (const auto* pass = std::get_if<PartPass>(&asked)) return pass->part;
   return {};
+}
+
+void pass_on(const PartShelf& shelf, const PartCall& call) {
+  auto message = decode_part(call.bytes.view);
+  if (!message) return call.reply(message.error());
+  const auto name = part_in(*message);
+  if (!name) return call.reply(Error{ErrorCode::invalid_argument, "not a question"});
+  const caf::actor part = shelf.find(*name);
+  if (!part)
+    return call.reply(Error{ErrorCode::not_found, "this node serves no part " + name->text() +
+                                                      " of a model of the digest " +
+                                                      name->digest.text().substr(0, 12)});
+  caf::anon_send(part,
+                 PartOrder{call.from, std::make_shared<const PartMessage>(*std::move(message)),
+                           call.reply, call.place});
+}
+
+caf::behavior reading(caf::event_based_actor* self, const std::shared_ptr<PartShelf>& shelf) {
+  expect_known_messages(self);
+  return {[shelf](const PartCall& call) { pass_on(*shelf, call); }};
 }
 
 }  // namespace
@@ -79,19 +121,26 @@ caf::actor PartShelf::find(const PartName& name) const {
   return found == parts_.end() ? caf::actor() : found->second;
 }
 
-CallHandler PartShelf::answers(std::shared_ptr<PartShelf> shelf) {
-  return [shelf = std::move(shelf)](const NodeId& from, const SharedBytes& bytes, CallReply reply) {
-    auto message = decode_part(bytes.view);
-    if (!message) return reply(message.error());
-    const auto name = part_in(*message);
-    if (!name) return reply(Error{ErrorCode::invalid_argument, "not a question"});
-    const caf::actor part = shelf->find(*name);
-    if (!part)
-      return reply(Error{ErrorCode::not_found, "this node serves no part " + name->text() +
-                                                   " of a model of the digest " +
-                                                   name->digest.text().substr(0, 12)});
-    caf::anon_send(part, PartOrder{from, std::make_shared<const PartMessage>(*std::move(message)),
-                                   std::move(reply)});
+std::shared_ptr<void> PartShelf::enter(const std::shared_ptr<PartShelf>& shelf,
+                                       const NodeId& from) {
+  std::lock_guard lock(shelf->mutex_);
+  if (shelf->waiting_[from] >= kMostWaiting) return {};
+  ++shelf->waiting_[from];
+  return {nullptr, [shelf, from](void*) {
+            std::lock_guard leaving(shelf->mutex_);
+            if (--shelf->waiting_[from] == 0) shelf->waiting_.erase(from);
+          }};
+}
+
+CallHandler part_calls(caf::event_based_actor* owner, std::shared_ptr<PartShelf> shelf) {
+  const caf::actor reader = owner->spawn<caf::linked>(reading, shelf);
+  return [reader, shelf = std::move(shelf)](const NodeId& from, SharedBytes bytes,
+                                            CallReply reply) {
+    auto place = PartShelf::enter(shelf, from);
+    if (!place)
+      return reply(Error{ErrorCode::resource_exhausted,
+                         std::to_string(kMostWaiting) + " passes of yours wait here already"});
+    caf::anon_send(reader, PartCall{from, std::move(bytes), std::move(reply), std::move(place)});
   };
 }
 

@@ -122,6 +122,12 @@ class GraphPart final : public DecoderPart {
   Result<void> run(const graph::Executable& executable, const PassRows& rows,
                    std::span<const float> in, std::span<float> out) {
     const graph::Graph& graph = executable.graph();
+    // A plan looks for gaps for what it places, so that fewer rows need not take less.
+    if (executable.plan().slice_bytes > slice_.size() ||
+        executable.plan().scratch_bytes > scratch_.size())
+      return {ErrorCode::internal, "a pass of " + std::to_string(rows.positions.size()) +
+                                       " rows takes more memory than one of " +
+                                       std::to_string(rows_) + ", for which there is room"};
     const graph::DecodingInputs& inputs = graph.decoding;
     if (auto good = check_tokens(graph, rows.tokens); !good) return good;
     ops::Backend& backend = program_.backend();

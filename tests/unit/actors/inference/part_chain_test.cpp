@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "actors/inference/served_part.hpp"
+#include "actors/inference/text_engine.hpp"
 #include "tests/unit/actors/inference/served_fixture.hpp"
 
 namespace gpunode::inference {
@@ -253,7 +254,7 @@ TEST_F(InParts, AnswersThatDoNotFitAreNone) {
     if (auto* values = std::get_if<PartValues>(&answer))
       values->values[0] = std::numeric_limits<float>::quiet_NaN();
   };
-  EXPECT_THAT(failure().message(), HasSubstr("node2: internal: it makes numbers that are not"));
+  EXPECT_THAT(failure().message(), HasSubstr("on node2: it makes numbers that are not"));
 }
 
 TEST_F(InParts, AnotherNodeComputesWhatOneMakesNonsenseOf) {
@@ -308,6 +309,34 @@ TEST_F(InParts, ATextWhoseTimeIsUpBlamesNoPart) {
   nodes_.failing.clear();
   nodes_.on_ask = [] {};
   EXPECT_EQ(said(*head_, 1), said(*whole(), 1));
+}
+
+// Else the first in the directory's order would be waited for again by every text.
+TEST_F(InParts, WhoWasLateIsAskedAfterOthers) {
+  serve_all();
+  serve(4, 2);
+  nodes_.failing[node_id(3)] = {ErrorCode::timeout, "late"};
+  nodes_.on_ask = [this] { clock_.seen += 11s; };
+  ASSERT_TRUE(head_->generate(request(0), clock_.now() + 10s));
+  nodes_.on_ask = [] {};
+  nodes_.asked.clear();
+  EXPECT_EQ(said(*head_, 1), said(*whole(), 1));
+  EXPECT_EQ(std::ranges::count(nodes_.asked, node_id(3)), 0);
+}
+
+// Which one text can bring about by what it says: that is no other's harm.
+TEST_F(InParts, NumbersThatAreNotFiniteOfTheOnlyHolderEndTheTextsOfThatPassAlone) {
+  serve_all();
+  bool spoils = true;
+  nodes_.change = [&](PartMessage& answer) {
+    auto* values = std::get_if<PartValues>(&answer);
+    if (values && std::exchange(spoils, false))
+      values->values[0] = std::numeric_limits<float>::quiet_NaN();
+  };
+  const Error told = failure();
+  EXPECT_EQ(told.code, ErrorCode::internal);
+  EXPECT_THAT(told.message(), HasSubstr("part 2/3"));
+  EXPECT_EQ(said(*head_, 1), said(*whole(), 1));  // at once
 }
 
 TEST_F(InParts, AHeadThatEndsGivesItsRoomBackAtOnce) {
@@ -399,6 +428,69 @@ TEST_F(OnePart, IsOpenForAFewHeadsAtOnce) {
   EXPECT_EQ(code_of(pass(lives[0]), node_id(1)), ErrorCode{});
 }
 
+TEST_F(OnePart, HasRoomForTwoHeadsOfANodeAtMost) {
+  PartOpen order = open_;
+  std::vector<std::uint64_t> own;
+  for (order.head = 1; order.head <= 3; ++order.head) {
+    own.push_back(opened(order, node_id(1)));
+    clock_.seen += 1s;
+  }
+  EXPECT_EQ(code_of(pass(own[0]), node_id(1)), ErrorCode::wrong_state);
+  EXPECT_EQ(code_of(pass(own[2]), node_id(1)), ErrorCode{});
+  EXPECT_EQ(code_of(pass(own[1]), node_id(1)), ErrorCode{});
+  const std::uint64_t second = opened(open_, node_id(2)), third = opened(open_, node_id(3));
+  // Where others have one each, who has two gives one up.
+  clock_.seen += 1s;
+  EXPECT_EQ(code_of(pass(own[1]), node_id(1)), ErrorCode{});
+  const std::uint64_t fourth = opened(open_, node_id(4));
+  EXPECT_EQ(code_of(pass(own[2]), node_id(1)), ErrorCode::wrong_state);
+  EXPECT_EQ(code_of(pass(own[1]), node_id(1)), ErrorCode{});
+  EXPECT_EQ(code_of(pass(second), node_id(2)), ErrorCode{});
+  EXPECT_EQ(code_of(pass(third), node_id(3)), ErrorCode{});
+  EXPECT_EQ(code_of(pass(fourth), node_id(4)), ErrorCode{});
+  EXPECT_EQ(code_of(open_, node_id(5)), ErrorCode::resource_exhausted);
+}
+
+TEST_F(OnePart, GivesBackRoomThatNobodyUses) {
+  const std::uint64_t life = opened(open_, node_id(7));
+  clock_.seen += 9min;
+  part_->forget_unused();
+  EXPECT_EQ(code_of(pass(life), node_id(7)), ErrorCode{});
+  clock_.seen += 10min;
+  part_->forget_unused();
+  EXPECT_EQ(code_of(pass(life), node_id(7)), ErrorCode::wrong_state);
+}
+
+// The room may have been another head's before.
+TEST_F(OnePart, LetsNoRowAttendToWhatItsHeadHasNotWritten) {
+  const std::uint64_t life = opened(open_, node_id(7));
+  const auto code_at = [&](std::vector<std::int32_t> positions, std::vector<std::int32_t> pages) {
+    PartPass asked = pass(life);
+    asked.rows.texts.assign(positions.size(), 0);
+    asked.values.assign(positions.size() * is_.takes, 0.25f);
+    asked.rows.positions = std::move(positions);
+    asked.rows.pages = std::move(pages);
+    return code_of(asked, node_id(7));
+  };
+  const std::vector<std::int32_t> pages{0, 1, 2, 3, 4, 5};
+  EXPECT_EQ(code_at({1}, pages), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_at({0, 1, 2}, pages), ErrorCode{});
+  EXPECT_EQ(code_at({3}, pages), ErrorCode{});
+  EXPECT_EQ(code_at({3}, {3, 1, 2, 0, 4, 5}), ErrorCode::invalid_argument);  // of the other text
+  EXPECT_EQ(code_at({5}, pages), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_at({6}, pages), ErrorCode::invalid_argument);  // what was refused wrote nothing
+  EXPECT_EQ(code_at({5, 4}, pages), ErrorCode{});
+  for (std::int32_t position = 6; position < 16; ++position)
+    EXPECT_EQ(code_at({position}, pages), ErrorCode{});
+  EXPECT_EQ(code_at({16}, pages), ErrorCode{});
+  EXPECT_EQ(code_at({17}, {4, 1, 2, 3, 0, 5}), ErrorCode::invalid_argument);
+  // Anew: nothing is.
+  const std::uint64_t next = opened(open_, node_id(7));
+  PartPass asked = pass(next);
+  asked.rows.positions = {1};
+  EXPECT_EQ(code_of(asked, node_id(7)), ErrorCode::invalid_argument);
+}
+
 TEST_F(OnePart, ForgetsWhatItsHeadCloses) {
   const std::uint64_t life = opened(open_, node_id(7));
   EXPECT_EQ(code_of(PartClose{part_->name(), life}, node_id(8)), ErrorCode{});  // not its own
@@ -418,6 +510,13 @@ TEST_F(OnePart, RefusesWhatDoesNotFit) {
   EXPECT_EQ(refuses([](PartOpen& one) { one.extents.pages = 0; }), ErrorCode::invalid_argument);
   EXPECT_EQ(refuses([](PartOpen& one) {
               one.extents = {~0u, ~0u, ~0u};
+            }),
+            ErrorCode::invalid_argument);
+  // Room that no head needs.
+  EXPECT_EQ(refuses([](PartOpen& one) { one.extents.rows = TextEngine::kMostRows + 1; }),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(refuses([&](PartOpen& one) {
+              one.extents.pages = TextEngine::kCacheBytes / is_.page_bytes + 1;
             }),
             ErrorCode::invalid_argument);
   EXPECT_EQ(refuses([](PartOpen& one) { ++one.end_stage; }), ErrorCode::unsupported);

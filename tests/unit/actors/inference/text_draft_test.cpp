@@ -34,9 +34,56 @@ struct Drawn {
   std::vector<float> weights;
 };
 
+// Gives decoders that read nothing once `fails` is set.
+class FailingProgram final : public model::Program {
+ public:
+  explicit FailingProgram(model::Program& program) : program_(program) {}
+  bool fails = false;
+
+  Result<void> load(std::span<const float> parameters) override {
+    return program_.load(parameters);
+  }
+  Result<model::LossSum> gradient(int worker, std::span<const model::Sample> samples,
+                                  std::span<float> out) override {
+    return program_.gradient(worker, samples, out);
+  }
+  Result<model::Evaluation> evaluate(int worker, std::span<const model::Sample> samples) override {
+    return program_.evaluate(worker, samples);
+  }
+  Result<std::unique_ptr<model::Session>> session() override { return program_.session(); }
+  Result<std::unique_ptr<model::Decoder>> decoder(const model::DecoderOptions& options) override {
+    auto decoder = program_.decoder(options);
+    if (!decoder) return decoder.error();
+    return std::unique_ptr<model::Decoder>(new Failing(*std::move(decoder), fails));
+  }
+
+ private:
+  class Failing final : public model::Decoder {
+   public:
+    Failing(std::unique_ptr<model::Decoder> decoder, const bool& fails)
+        : decoder_(std::move(decoder)), fails_(fails) {}
+    std::size_t context() const override { return decoder_->context(); }
+    std::size_t page() const override { return decoder_->page(); }
+    std::size_t pages() const override { return decoder_->pages(); }
+    std::size_t most_texts() const override { return decoder_->most_texts(); }
+    std::size_t most_rows() const override { return decoder_->most_rows(); }
+    bool steps_back() const override { return decoder_->steps_back(); }
+    Result<void> read(std::span<const model::TextPart> parts, std::span<float> scores) override {
+      if (fails_) return {ErrorCode::internal, "no more guesses"};
+      return decoder_->read(parts, scores);
+    }
+
+   private:
+    std::unique_ptr<model::Decoder> decoder_;
+    const bool& fails_;
+  };
+  model::Program& program_;
+};
+
 class Drafted : public ::testing::Test {
  protected:
-  Result<void> open(Drawn* draft, std::uint64_t cache_bytes = 1 << 30) {
+  Result<void> open(Drawn* draft, std::uint64_t cache_bytes = 1 << 30,
+                    model::Program* program = nullptr) {
     TextEngine::Options options{.model = big_.model.get(),
                                 .tokenizer = tokenizer::Tokenizer::of_bytes(),
                                 .ends = ends_,
@@ -44,7 +91,7 @@ class Drafted : public ::testing::Test {
                                 .cache_bytes = cache_bytes};
     if (draft) {
       options.draft = draft->model.get();
-      options.draft_program = draft->program.get();
+      options.draft_program = program ? program : draft->program.get();
     }
     auto engine = TextEngine::open(*big_.program, options);
     if (!engine) return engine.error();
@@ -132,6 +179,24 @@ class Drafted : public ::testing::Test {
   std::unique_ptr<TextEngine> engine_;
   std::vector<std::optional<Result<GenerateAnswer>>> answers_;
 };
+
+TEST_F(Drafted, texts_go_on_without_one_that_fails) {
+  const GenerateRequest asked{.prompt = "To be, or not", .max_tokens = 30, .temperature = 0};
+  ASSERT_TRUE(open(nullptr));
+  const std::size_t alone = begin(asked);
+  run();
+  const std::string text = answer(alone).text;
+  FailingProgram failing(*same_.program);
+  ASSERT_TRUE(open(&same_, 1 << 30, &failing));
+  const std::size_t one = begin(asked);
+  for (int pass = 0; pass < 3; ++pass) ASSERT_TRUE(engine_->pass());
+  EXPECT_GT(engine_->draft()->counts().guessed, 0u);
+  failing.fails = true;
+  run();
+  EXPECT_EQ(answer(one).text, text);
+  EXPECT_EQ(engine_->draft(), nullptr);
+  engine_.reset();
+}
 
 TEST_F(Drafted, texts_are_the_same_with_and_without_it_whatever_it_guesses) {
   ASSERT_TRUE(open(nullptr));
