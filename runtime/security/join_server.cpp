@@ -145,6 +145,12 @@ JoinServer::Actions JoinServer::decide(Time now, WallTime wall, const Origin& or
   }
   TokenVerdict verdict = parts_.tokens.check(request->token, node_id_of(request->sign_key), wall);
   if (verdict != TokenVerdict::good) return refuse_token(wall, origin, *request, verdict);
+  // Every node of the cluster works for every new one: identities without end are let in one by one.
+  if (parts_.admissions.snapshot()->find(node_id_of(request->sign_key)) == nullptr &&
+      !token_rate_.allow(to_hex(request->token), now))
+    return refuse_in_clear(origin, JoinRefusal::too_many,
+                           "by one token " + std::to_string(kJoinsAtOnce) +
+                               " nodes join at once, and then one a second");
   return check_address(now, wall, origin, std::move(*request));
 }
 

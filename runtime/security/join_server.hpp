@@ -31,6 +31,7 @@ using JoinExchange = std::uint64_t;  // the owner's number for one frame that aw
 class JoinServer {
  public:
   static constexpr std::size_t kMaxPending = 64;
+  static constexpr int kJoinsAtOnce = 64;  // of new nodes by one token, and then one a second
   static constexpr Duration kDialBackTerm = std::chrono::seconds(5);
   static constexpr Duration kRelayTerm = std::chrono::seconds(8);  // the socket gives up after 10 s
   static constexpr std::chrono::seconds kBannerTerm{60};  // a request answers a banner not older
@@ -169,6 +170,7 @@ class JoinServer {
 
   Parts parts_;
   RateLimit rate_;
+  RateLimit token_rate_{{.burst = kJoinsAtOnce}};  // of new nodes, by token
   Secret<32> banner_key_;  // makes banner nonces recognisable without remembering them
   std::map<std::uint64_t, Relayed> relays_;
   std::map<std::uint64_t, Check> checks_;

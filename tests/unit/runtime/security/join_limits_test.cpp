@@ -83,6 +83,35 @@ TEST(JoinLimits, many_with_a_token_get_in_from_one_address_at_once) {
   }
 }
 
+// Each new node is work for every node of the cluster.
+TEST(JoinLimits, by_one_token_so_many_new_nodes_join_at_once_and_then_one_a_second) {
+  World world;
+  const auto token_text = [&] {
+    return world.founder.tokens
+        ->create({std::chrono::minutes(15), 400, {"tcp://10.0.0.1:7600"}}, world.cluster,
+                 world.founder.identity, world.clock.wall())
+        ->text();
+  };
+  const std::string token = token_text(), other = token_text();
+  const auto joins = [&](const std::string& text) {
+    JoinClient client = world.client(std::move(*JoinToken::parse(text)));
+    return outcome(world.run(client, world.founder));
+  };
+  const auto joins_anew = [&](const std::string& text) {
+    world.joiner.identity = Identity::create();
+    return joins(text);
+  };
+  int joined = 0;
+  for (int number = 0; number < 100; ++number) joined += joins_anew(token) == "joined";
+  EXPECT_EQ(joined, JoinServer::kJoinsAtOnce);
+  EXPECT_EQ(joins_anew(token), "too_many_joins");
+  EXPECT_EQ(joins_anew(other), "joined");
+  EXPECT_EQ(joins(other), "joined") << "who was let in is";
+  world.clock.advance(1s);
+  EXPECT_EQ(joins_anew(token), "joined");
+  EXPECT_EQ(joins_anew(token), "too_many_joins");
+}
+
 TEST(JoinLimits, bounds_what_is_in_progress) {
   World world;
   std::size_t relays = 0;
