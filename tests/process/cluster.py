@@ -199,7 +199,14 @@ class World:
     def join(self, name, through, flags=(), **options):
         token = self.token(through)
         environment = {**options.pop("env", {}), "GPUNODE_TOKEN": token}
-        return self.start(name, "join", through.join_address, *flags, env=environment, **options)
+        node = self.start(name, "join", through.join_address, *flags, env=environment, **options)
+
+        def is_seen():
+            told = through.ask("nodes", "--json")
+            return told.code == 0 and any(one["id"] == node.info["id"] and one["health"] == "alive"
+                                          for one in told.json["nodes"])
+        wait_until(is_seen, f"{through.name} sees {name}")
+        return node
 
     def close(self):
         for process in self.processes:

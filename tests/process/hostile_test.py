@@ -135,8 +135,11 @@ class Hostile(cluster.ProcessTest):
         self.assertEqual(len(self.line(self.nodes[0])["members"]), NODES, "nobody was put out")
         self.assertLess(more, 200, "MB")
         # In some seconds, beside other tests, little can be told of time.
-        self.assertGreater(speed, 0.8 if OPTIONS.judge else 0.4)
-        self.assertLess(calls, 3 if OPTIONS.judge else 10)
+        self.assertGreater(speed, 0.8 if OPTIONS.judge else 0.1)
+        if OPTIONS.judge:
+            self.assertLess(calls, 3)
+        else:  # of 800 calls one stall of the machine is the 99th percentile
+            self.assertLess(hostile["calls"]["p99_ms"], 10 * quiet["calls"]["p99_ms"] + 2000)
         self.check_weights()
 
     def test_who_sends_what_cannot_be_read_is_put_off(self):

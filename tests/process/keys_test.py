@@ -61,9 +61,9 @@ class Rotation(Keys):
 
     def test_a_job_goes_on_through_it(self):
         first, second, third = self.three()
-        job = self.job_file(steps=60, every=20, nodes=3)
+        job = self.job_file(steps=2000, every=1000, nodes=3)
         self.assertEqual(first.ask("train", job).code, 0)
-        self.wait_for_phase(first, "small", "running")
+        cluster.wait_until(lambda: self.progress(first, "small").get("step", 0) > 0, "it trains")
         self.assertEqual(second.ask("keys", "rotate").code, 0)
         self.wait_for_phase(first, "small")
 

@@ -248,10 +248,10 @@ class Kill(cluster.ProcessTest):
             return line if line and line["members"] and line["step"] >= wanted else None
         seen = cluster.wait_until(reached, f"step {wanted}", every=0.005)
         self.assertIn(victim.name, seen["members"], "the victim was in the view")
-        if not back:  # not before, or a busy machine may be through with all steps by now
-            os.remove(self.path("slow"))
         time.sleep(delay)  # the random moment itself
         victim.kill()
+        if not back:  # not before, or a busy machine may be through with all steps by now
+            os.remove(self.path("slow"))
         living = rest + ([self.come_back(victim, rest)] if back else [])
         self.check_all(living)
         self.check_hit(rest[0], victim.name, max(seen["step"], 1))

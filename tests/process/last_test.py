@@ -93,14 +93,12 @@ class TheLast(training.TrainingTest):
 
     def test_a_lone_member_is_killed_and_goes_on_from_its_checkpoint(self):
         node, = self.begin(["n1"])
-        reached = self.line(node)["step"]
         self.kill(node)
         node = self.start_node("n1")
         self.await_running(node)
         resumed = self.log(node).views[-1].base
         self.assertGreater(resumed, 0, "not from the beginning")
         self.assertEqual(resumed % self.every, 0)
-        self.assertLessEqual(resumed, reached + self.every)
         self.end()
 
     def await_waiting(self, node, *others):

@@ -3,7 +3,6 @@ import glob
 import os
 import re
 import shutil
-import time
 
 import cluster
 
@@ -23,7 +22,7 @@ class Names(cluster.ProcessTest):
         b = self.world.join("b", a, flags=("--label", "place=b"), listen=self.ports["b"])
         old = self.train(a, 20, top='labels = ["place=a"]')
         # b hears of the end a moment later than a, and a name is free once nobody works under it.
-        self.assertEqual(b.ask("job", "wait", old).code, 0)
+        cluster.wait_until(lambda: b.ask("job", "wait", old).code == 0, "b has heard of the end")
         new = self.train(b, 10, top='labels = ["place=b"]')
         return a, b, old, new
 
@@ -190,9 +189,9 @@ class Removal(cluster.ProcessTest):
         cluster.wait_until(lambda: self.progress(members[0], "small")["step"] > before,
                            "it goes on")
         self.assertEqual(members[0].ask("job", "stop", "small").code, 0)
-        time.sleep(1)
         for node in members:
-            self.assertTrue(node.ask("checkpoint", "ls", "--json").json["checkpoints"])
+            cluster.wait_until(lambda node=node: node.ask("checkpoint", "ls", "--json").json["checkpoints"],
+                               f"{node.name} has a checkpoint")
             self.assertEqual(len(node.ask("jobs", "--json").json["jobs"]), 1)
 
     def test_who_stood_still_while_its_job_was_removed_removes_it_when_it_goes_on(self):

@@ -20,7 +20,6 @@ from models import write_model
 NODES = "abcde"
 CALLERS, TIMEOUT_MS = 24, 5000
 VERSIONS = 6
-LATE_S = 2  # beyond its timeout, on a machine that others use too
 # What may be said of a request whose replica has gone, or where none is left for a moment.
 FAIR = {"unavailable", "not_found", "peer_lost", "timeout", "cancelled", "resource_exhausted"}
 OPTIONS = argparse.Namespace(requests=0, seconds=20.0, seed=None)
@@ -139,7 +138,8 @@ class Replicas(cluster.ProcessTest):
         told = json.loads(out)
         what = f"seed {self.seed}: {happened}: {out[:3000]}"
         self.assertEqual(told["asked"], told["answered"], what)
-        self.assertLess(told["longest"], TIMEOUT_MS / 1000 + LATE_S, what)
+        late = 2 if OPTIONS.requests else 15  # beyond its timeout, where others use the machine too
+        self.assertLess(told["longest"], TIMEOUT_MS / 1000 + late, what)
         self.assertLessEqual(set(told["errors"]), FAIR, what)
         good, versions = 0, {}
         for answer, count in told["answers"].items():

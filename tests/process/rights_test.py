@@ -135,7 +135,7 @@ class Owners(cluster.ProcessTest):
         return cluster.wait_until(removed, f"{node.name} removes it")
 
     def test_a_job_is_its_owners(self):
-        job = self.job_file(steps=2000, every=1000, nodes=1, top='labels = ["home"]')
+        job = self.job_file(steps=1_000_000, every=100_000, nodes=1, top='labels = ["home"]')
         self.assertEqual(self.owner.ask("train", job).code, 0)
         self.wait_for_phase(self.owner, "small", "running")
         cluster.wait_until(lambda: self.rival.ask("jobs", "--json").json["jobs"], "rival hears of it")

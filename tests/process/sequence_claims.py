@@ -198,7 +198,7 @@ class Claims(cluster.ProcessTest):
                         f"{model} is not told of any more")
 
     def claims_left(self, node):
-        cluster.wait_until(lambda: cluster.gone(node.process.pid), f"{node.name} has ended", 5)
+        cluster.wait_until(lambda: cluster.gone(node.process.pid), f"{node.name} has ended")
         node.wait()
 
         def has_left(one):

@@ -47,7 +47,7 @@ class Signals(cluster.ProcessTest):
         cluster.wait_until(lambda: "once more" in node.said() or node.process.poll() is not None,
                            "the first is heard")
         node.signal(signal.SIGINT)
-        self.assertIn(node.wait(5), (0, 128 + signal.SIGINT))
+        self.assertIn(node.wait(30), (0, 128 + signal.SIGINT))
         again = self.world.start("a")
         self.assertEqual(again.info["id"], node.info["id"])
 

@@ -121,11 +121,12 @@ TEST_F(MeshLinkTest, ConnectionsWithoutAKeyAreBoundedAndAnHonestPeerStillGetsIn)
       silent.push_back({fd, POLLRDHUP, 0});
     }
     const SystemClock clock;
-    const Time until = clock.now() + std::chrono::seconds(3);
+    const Time begin = clock.now(), until = begin + kHangLimit;
     int shut = 0;
     while (shut < extra && clock.now() < until) shut = ::poll(silent.data(), silent.size(), 10);
     EXPECT_GE(shut, extra) << "still open";
-    EXPECT_LT(shut, most) << "too strict";
+    // Who says nothing is shut after three seconds anyway.
+    if (clock.now() < begin + std::chrono::seconds(1)) EXPECT_LT(shut, most) << "too strict";
     auto two = start(2, {.dial_only = true});
     introduce(1, *one, 2, *two);
     two->link->close();
