@@ -282,7 +282,9 @@ class Again(cluster.ProcessTest):
 
     def test_a_job_that_failed_says_why_and_is_taken_up_when_it_is_resumed(self):
         node = self.world.start("a")
-X, "--json").json["checkpoints"],
+        path = self.job_file(steps=1_000_000, every=50)
+        self.assertEqual(node.ask("train", path).code, 0)
+        cluster.wait_until(lambda: node.ask("checkpoint", "ls", "--json").json["checkpoints"],
                            "a checkpoint is there")
         node.kill()
         data = self.world.path("data")
