@@ -26,13 +26,6 @@ struct PartState {
 using PartSelf = caf::stateful_actor<PartState>;
 
 struct LookAtRoom {};
-struct PartCall {
-  NodeId from;
-  SharedBytes bytes;
-  CallReply reply;
-  std::shared_ptr<void> place;
-};
-
 void answer(const PartState& state, const PartOrder& order) {
   if (!state.part) return order.reply(Error{ErrorCode::unavailable, "the part is not loaded"});
   // Nobody waits for it any more, and others do.
@@ -82,26 +75,6 @@ std::optional<PartName> part_in(const PartMessage& asked) {
   return {};
 }
 
-void pass_on(const PartShelf& shelf, const PartCall& call) {
-  auto message = decode_part(call.bytes.view);
-  if (!message) return call.reply(message.error());
-  const auto name = part_in(*message);
-  if (!name) return call.reply(Error{ErrorCode::invalid_argument, "not a question"});
-  const caf::actor part = shelf.find(*name);
-  if (!part)
-    return call.reply(Error{ErrorCode::not_found, "this node serves no part " + name->text() +
-                                                      " of a model of the digest " +
-                                                      name->digest.text().substr(0, 12)});
-  caf::anon_send(part,
-                 PartOrder{call.from, std::make_shared<const PartMessage>(*std::move(message)),
-                           call.reply, call.place});
-}
-
-caf::behavior reading(caf::event_based_actor* self, const std::shared_ptr<PartShelf>& shelf) {
-  expect_known_messages(self);
-  return {[shelf](const PartCall& call) { pass_on(*shelf, call); }};
-}
-
 }  // namespace
 
 void PartShelf::put(const PartName& name, const caf::actor& part) {
@@ -132,15 +105,23 @@ std::shared_ptr<void> PartShelf::enter(const std::shared_ptr<PartShelf>& shelf,
           }};
 }
 
-CallHandler part_calls(caf::event_based_actor* owner, std::shared_ptr<PartShelf> shelf) {
-  const caf::actor reader = owner->spawn<caf::linked>(reading, shelf);
-  return [reader, shelf = std::move(shelf)](const NodeId& from, SharedBytes bytes,
-                                            CallReply reply) {
-    auto place = PartShelf::enter(shelf, from);
+CallHandler PartShelf::answers(std::shared_ptr<PartShelf> shelf) {
+  return [shelf = std::move(shelf)](const NodeId& from, const SharedBytes& bytes, CallReply reply) {
+    auto place = enter(shelf, from);
     if (!place)
       return reply(Error{ErrorCode::resource_exhausted,
                          std::to_string(kMostWaiting) + " passes of yours wait here already"});
-    caf::anon_send(reader, PartCall{from, std::move(bytes), std::move(reply), std::move(place)});
+    auto message = decode_part(bytes.view);
+    if (!message) return reply(message.error());
+    const auto name = part_in(*message);
+    if (!name) return reply(Error{ErrorCode::invalid_argument, "not a question"});
+    const caf::actor part = shelf->find(*name);
+    if (!part)
+      return reply(Error{ErrorCode::not_found, "this node serves no part " + name->text() +
+                                                   " of a model of the digest " +
+                                                   name->digest.text().substr(0, 12)});
+    caf::anon_send(part, PartOrder{from, std::make_shared<const PartMessage>(*std::move(message)),
+                                   std::move(reply), std::move(place)});
   };
 }
 

@@ -30,21 +30,19 @@ class PartShelf {
  public:
   void put(const PartName& name, const caf::actor& part);
   void take(const caf::actor& part);
+  // The handler of kPartCall. Fails with: corrupted, not_found (this node has no such part),
+  // resource_exhausted (of the caller too much waits here), and what ServedPart::answer() fails with.
+  static CallHandler answers(std::shared_ptr<PartShelf> shelf);
+
+ private:
   caf::actor find(const PartName& name) const;
   // Among what the node waits for, until it is let go; null: it waits for as much as it may.
   static std::shared_ptr<void> enter(const std::shared_ptr<PartShelf>& shelf, const NodeId& from);
 
- private:
   mutable std::mutex mutex_;
   std::multimap<PartName, caf::actor> parts_;
   std::map<NodeId, std::size_t> waiting_;
 };
-
-// The handler of kPartCall, which is quick: messages are read by an actor that ends with `owner`, so that no
-// pass waits for the node's handler threads, which may wait for it. Fails with: corrupted, not_found (this
-// node has no such part), resource_exhausted (of the caller too much waits here), and what
-// ServedPart::answer() fails with.
-CallHandler part_calls(caf::event_based_actor* owner, std::shared_ptr<PartShelf> shelf);
 
 // `name`: as it is served.
 caf::actor spawn_part(caf::actor_system& system, const caf::actor& owner, const std::string& name);
