@@ -102,7 +102,8 @@ TEST(JoinLimits, by_one_token_so_many_new_nodes_join_at_once_and_then_one_a_seco
     return joins(text);
   };
   int joined = 0;
-  for (int number = 0; number < 100; ++number) joined += joins_anew(token) == "joined";
+  for (int number = 0; number < JoinServer::kJoinsAtOnce; ++number)
+    joined += joins_anew(token) == "joined";
   EXPECT_EQ(joined, JoinServer::kJoinsAtOnce);
   EXPECT_EQ(joins_anew(token), "too_many_joins");
   EXPECT_EQ(joins_anew(other), "joined");
