@@ -85,11 +85,11 @@ class Edge(cluster.ProcessTest):
         cluster.wait_until(lambda: flood.opened > before + 500, "it goes on")
         self.assertEqual(len(first.ask("nodes", "--json").json["nodes"]), 3)
 
-    def kept(self, source, port, patience):
+    def kept(self, source, port, timeout):
         """Whether the node at that port keeps the connection of who comes from there. libzmq may
         greet before the node learns of it; what counts is that it is hung up on."""
         with socket.socket() as one:
-            one.settimeout(patience)
+            one.settimeout(timeout)
             one.bind((source, 0))
             try:
                 one.connect(("127.0.0.1", port))

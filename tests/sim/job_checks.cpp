@@ -94,7 +94,6 @@ void JobChecks::check_step(const view::Member& node, const job::JobMessage& mess
     fail("7: a node that is no member takes part in step " + std::to_string(step.step));
   else if (found->second.syncing && found->second.view == name)
     fail("9: a learner takes part before its state is installed");
-  plan_kinds_.insert(step.plan);
   if (plans_.try_emplace({name, step.step}, step.plan).first->second != step.plan)
     fail("16: members follow different slice plans in step " + std::to_string(step.step) +
          " of view " + std::to_string(message.view.view_id));

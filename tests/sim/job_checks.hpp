@@ -83,7 +83,11 @@ class JobChecks {
   const std::vector<std::string>& failures() const { return failures_; }
   std::uint64_t highest_commit() const;
   std::uint64_t commits() const { return commits_; }
-  std::uint64_t plans() const { return plan_kinds_.size(); }  // different ones that were followed
+  std::uint64_t plans() const {  // different ones that were followed
+    std::set<Digest> kinds;
+    for (const auto& [step, plan] : plans_) kinds.insert(plan);
+    return kinds.size();
+  }
   std::uint64_t views() const { return decided_.size() - 1; }
   std::uint64_t rollbacks() const { return rollbacks_; }
   std::uint64_t generations() const { return generations_; }
@@ -167,7 +171,6 @@ class JobChecks {
   std::map<ViewName, std::uint64_t> newest_commit_;  // view -> newest step committed in it
   // view, step -> digest of the slice plan that its members follow
   std::map<std::pair<ViewName, std::uint64_t>, Digest> plans_;
-  std::set<Digest> plan_kinds_;
   std::map<HistoryId, std::uint64_t> committed_in_;       // newest commit
   std::map<view::Member, std::uint64_t> reported_;        // step that each life told last
   std::map<HistoryId, std::set<std::uint64_t>> durable_;  // steps that were told as durable
