@@ -218,8 +218,8 @@ class Leavers(Enter):
         views = {view for view in self.views(self.nodes["a"]) if view >= whole}
         self.assertGreaterEqual(len(views), 3, self.texts(self.nodes["a"]))
         # Suspicion alone takes longer than this; a busy machine may stand still once, and not at both.
-        steps = [commit for _, commit in sorted(self.commits(self.nodes["a"]).items())]
-        changes = [after[0] - before[0] for before, after in zip(steps, steps[1:])
+        commits = [commit for _, commit in sorted(self.commits(self.nodes["a"]).items())]
+        changes = [after[0] - before[0] for before, after in zip(commits, commits[1:])
                    if before[1] != after[1] and before[1] >= whole]
         self.assertLess(min(changes), 1.0, self.texts(self.nodes["a"]))
         self.assertEqual(self.export(self.nodes["a"], steps), expected)

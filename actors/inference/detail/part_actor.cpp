@@ -99,7 +99,7 @@ std::shared_ptr<void> PartShelf::enter(const std::shared_ptr<PartShelf>& shelf,
   std::lock_guard lock(shelf->mutex_);
   if (shelf->waiting_[from] >= kMostWaiting) return {};
   ++shelf->waiting_[from];
-  return {nullptr, [shelf, from](void*) {
+  return {shelf.get(), [shelf, from](void*) {
             std::lock_guard leaving(shelf->mutex_);
             if (--shelf->waiting_[from] == 0) shelf->waiting_.erase(from);
           }};

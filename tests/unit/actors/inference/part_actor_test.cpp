@@ -1,0 +1,86 @@
+// The parts of a node as heads reach them: who may wait, and for how much.
+#include "actors/inference/detail/part_actor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/scoped_actor.hpp>
+
+#include <chrono>
+#include <vector>
+
+#include "tests/unit/actors/inference/parts_fixture.hpp"
+
+namespace gpunode::inference {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A part that keeps what it is asked.
+class Shelf : public ::testing::Test {
+ protected:
+  Shelf() { shelf_->put(name_, caf::actor_cast<caf::actor>(part_.ptr())); }
+
+  void ask(const NodeId& from) {
+    answers_(from, SharedBytes::from(encode_part(PartClose{.part = name_})),
+             [this](Result<SharedBytes> said) { said_.push_back(said.error()); });
+  }
+  PartOrder next() {
+    PartOrder next;
+    part_->receive([&](const PartOrder& order) { next = order; },
+                   caf::after(20s) >> [] { FAIL() << "nothing was passed on"; });
+    return next;
+  }
+
+  caf::actor_system_config config_;
+  caf::actor_system system_{config_};
+  caf::scoped_actor part_{system_};
+  PartName name_{.number = 1, .of = 3};
+  std::shared_ptr<PartShelf> shelf_ = std::make_shared<PartShelf>();
+  CallHandler answers_ = PartShelf::answers(shelf_);
+  std::vector<Error> said_;
+};
+
+TEST_F(Shelf, SixteenOrdersOfANodeWaitAndTheRestIsRefused) {
+  std::vector<PartOrder> waiting;
+  for (int order = 0; order < 16; ++order) {
+    ask(node_id(1));
+    waiting.push_back(next());
+    EXPECT_EQ(waiting.back().from, node_id(1));
+  }
+  ASSERT_TRUE(said_.empty());
+  ask(node_id(1));
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_EQ(said_.back().code, ErrorCode::resource_exhausted);
+  EXPECT_THAT(said_.back().detail, HasSubstr("16"));
+  ask(node_id(2));
+  waiting.push_back(next());
+  EXPECT_EQ(waiting.back().from, node_id(2)) << "another waits for itself alone";
+
+  waiting.erase(waiting.begin());
+  ask(node_id(1));
+  EXPECT_EQ(next().from, node_id(1));
+  EXPECT_EQ(said_.size(), 1U);
+}
+
+TEST_F(Shelf, WhatIsNoOrderHoldsNoPlace) {
+  for (int order = 0; order < 40; ++order)
+    answers_(node_id(1), SharedBytes::from(Bytes(3)),
+             [this](Result<SharedBytes> said) { said_.push_back(said.error()); });
+  ASSERT_EQ(said_.size(), 40U);
+  for (const Error& one : said_) EXPECT_NE(one.code, ErrorCode::resource_exhausted);
+  ask(node_id(1));
+  EXPECT_EQ(next().from, node_id(1));
+}
+
+TEST_F(Shelf, APartThatIsNotHereIsNamed) {
+  shelf_->take(caf::actor_cast<caf::actor>(part_.ptr()));
+  ask(node_id(1));
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_EQ(said_.back().code, ErrorCode::not_found);
+  EXPECT_THAT(said_.back().detail, HasSubstr("2/3"));
+}
+
+}  // namespace
+}  // namespace gpunode::inference
