@@ -89,6 +89,7 @@ class Server final : public LocalServer {
     socket_ = Socket(control_context(), ZMQ_ROUTER);
     socket_.set(ZMQ_ROUTER_MANDATORY, 1);
     socket_.set(ZMQ_SNDHWM, 0);  // the reader is our own user
+    socket_.set(ZMQ_BACKLOG, kLocalBacklog);
     socket_.set_wide(ZMQ_MAXMSGSIZE, kMaxLocalBytes);
     // Under another name first: the file is never seen open to others, and ZeroMQ, which removes
     // its file some time after the close, cannot remove that of our successor.

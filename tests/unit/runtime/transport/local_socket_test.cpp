@@ -31,6 +31,28 @@ class LocalSocket : public ::testing::Test {
     call.on_partial = [this](const std::string& text) { partials_.push_back(text); };
     return call_local(call);
   }
+  sockaddr_un address() {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path().copy(address.sun_path, sizeof address.sun_path - 1);
+    return address;
+  }
+  int listen_here(int backlog) {
+    const int door = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    const sockaddr_un here = address();
+    EXPECT_EQ(::bind(door, reinterpret_cast<const sockaddr*>(&here), sizeof here), 0);
+    EXPECT_EQ(::listen(door, backlog), 0);
+    return door;
+  }
+  // A connection, or -1 where it would have to wait.
+  int dial() {
+    const int guest = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    const sockaddr_un there = address();
+    if (::connect(guest, reinterpret_cast<const sockaddr*>(&there), sizeof there) == 0)
+      return guest;
+    ::close(guest);
+    return -1;
+  }
   gpunode::testing::TemporaryFolder folder_;
   std::vector<std::string> partials_;
 };
@@ -99,12 +121,7 @@ TEST_F(LocalSocket, SilenceIsATimeout) {
 }
 
 TEST_F(LocalSocket, ANodeThatGivesAConnectionUpBeforeAWordAndStillListensDoesNotAnswer) {
-  const int door = ::socket(AF_UNIX, SOCK_STREAM, 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path().copy(address.sun_path, sizeof address.sun_path - 1);
-  ASSERT_EQ(::bind(door, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  ASSERT_EQ(::listen(door, 8), 0);
+  const int door = listen_here(8);
   std::thread guard([door] {
     for (int guest = ::accept(door, nullptr, nullptr); guest >= 0;
          guest = ::accept(door, nullptr, nullptr))
@@ -119,15 +136,28 @@ TEST_F(LocalSocket, ANodeThatGivesAConnectionUpBeforeAWordAndStillListensDoesNot
   ::close(door);
 }
 
+TEST_F(LocalSocket, WhereTheQueueOfConnectionsIsFullItIsTriedAgain) {
+  const int door = listen_here(0);
+  std::vector<int> waiting;
+  for (int one = dial(); one >= 0; one = dial()) waiting.push_back(one);
+  auto answer = std::async(std::launch::async, [&] { return call("x"); });
+  EXPECT_EQ(answer.wait_for(std::chrono::milliseconds(60)), std::future_status::timeout);
+  const std::string other = path() + "2";
+  auto server = LocalServer::open(
+      other, [](std::string request, Responder responder) { responder.finish(request + "y"); });
+  ASSERT_TRUE(server) << server.error().message();
+  ASSERT_EQ(::rename(other.c_str(), path().c_str()), 0);
+  auto got = answer.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_EQ(*got, "xy");
+  for (const int one : waiting) ::close(one);
+  ::close(door);
+}
+
 TEST_F(LocalSocket, ANodeThatEndsAsTheCommandDialsIsAPeerLost) {
   for (int round = 0; round < 20; ++round) {
-    const int door = ::socket(AF_UNIX, SOCK_STREAM, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path().copy(address.sun_path, sizeof address.sun_path - 1);
     ::unlink(path().c_str());
-    ASSERT_EQ(::bind(door, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    ASSERT_EQ(::listen(door, 8), 0);
+    const int door = listen_here(8);
     std::thread guard([door] {
       ::close(::accept(door, nullptr, nullptr));  // it is looked whether somebody is there
       ::close(door);
