@@ -139,18 +139,19 @@ JoinServer::Actions JoinServer::decide(Time now, WallTime wall, const Origin& or
                                             parts_.identity.curve_key())) {
     return refuse_stranger(origin, claim, JoinRefusal::wrong_token, unknown_token());
   }
+  // Every node of the cluster works for every new one: identities without end are let in one by one, and
+  // whoever has to wait costs no signatures.
+  if (parts_.admissions.snapshot()->find(node_id_of(claim.sign_key)) == nullptr &&
+      !token_rate_.allow(to_hex(claim.token), now))
+    return refuse_in_clear(origin, JoinRefusal::too_many,
+                           "by one token " + std::to_string(kJoinsAtOnce) +
+                               " nodes join at once, and then one a second");
   auto request = believe_request(*opened);
   if (!request) {
     return refuse(wall, origin, claim, JoinRefusal::malformed, request.error().detail);
   }
   TokenVerdict verdict = parts_.tokens.check(request->token, node_id_of(request->sign_key), wall);
   if (verdict != TokenVerdict::good) return refuse_token(wall, origin, *request, verdict);
-  // Every node of the cluster works for every new one: identities without end are let in one by one.
-  if (parts_.admissions.snapshot()->find(node_id_of(request->sign_key)) == nullptr &&
-      !token_rate_.allow(to_hex(request->token), now))
-    return refuse_in_clear(origin, JoinRefusal::too_many,
-                           "by one token " + std::to_string(kJoinsAtOnce) +
-                               " nodes join at once, and then one a second");
   return check_address(now, wall, origin, std::move(*request));
 }
 

@@ -42,5 +42,7 @@ std::unique_ptr<Attack> make_slow(const AttackOptions& options);
 std::unique_ptr<Attack> make_frames(const AttackOptions& options);
 std::unique_ptr<Attack> make_flood(const AttackOptions& options);
 std::unique_ptr<Attack> make_churn(const AttackOptions& options);
+// What harms nobody: "arithmetic", "messages" or "connections", to itself.
+std::unique_ptr<Attack> make_harmless(std::string_view name);
 
 }  // namespace gpunode::hostile

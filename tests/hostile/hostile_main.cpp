@@ -1,8 +1,9 @@
 // gpunode-hostile: a member that says what it likes, for tests against real nodes. Never installed.
-//   gpunode-hostile --state DIR --attack NAME[,NAME...]|all|burn|probe --seconds N [--cpu SHARE]
+//   gpunode-hostile --state DIR --attack NAME[,NAME...]|all|burn|spin|probe --seconds N [--cpu SHARE]
 //                   [--corpus DIR] [--token-file FILE] [--job ID]... [--seed N]
 //                   [--victim NODE] [--manifest FILE] [--say FILE]
-// burn: takes as much of the processor and harms nobody. probe: is honest, and times calls. tell: see
+// burn: takes as much of the processor and harms nobody, by arithmetic, messages and connections to
+// itself; spin: by arithmetic alone. probe: is honest, and times calls. tell: see
 // false_teller.hpp. The state directory is one that `gpunode join` has filled and whose node has ended.
 // Prints one line of JSON.
 #include <sys/resource.h>
@@ -41,6 +42,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr auto kTurn = std::chrono::milliseconds(100);
 constexpr double kJoinsPerSecond = 17;  // five thousand in five minutes
 
 double seconds_since(Clock::time_point begin) {
@@ -126,14 +128,14 @@ std::vector<std::string> chosen(const std::string& names) {
   return all;
 }
 
-int burn(const Flags& flags) {
+int burn(const Flags& flags, const std::vector<std::string>& names) {
+  std::vector<std::unique_ptr<Attack>> turns;
+  for (const std::string& name : names) turns.push_back(make_harmless(name));
   const Throttle throttle(flags.cpu);
   const auto begin = Clock::now();
-  volatile std::uint64_t sum = 0;
-  while (seconds_since(begin) < flags.seconds) {
-    for (std::uint64_t i = 0; i < 20'000; ++i) sum = mix(sum, i);
-    throttle.pause();
-  }
+  for (std::size_t turn = 0; seconds_since(begin) < flags.seconds; ++turn)
+    for (const auto until = Clock::now() + kTurn; Clock::now() < until; throttle.pause())
+      turns[turn % turns.size()]->step();
   std::printf("{\"burnt\": %.2f}\n", processor_seconds());
   return 0;
 }
@@ -215,7 +217,7 @@ int attack(const Flags& flags, Member& member) {
       attacks[churn]->step();
       throttle.pause();
     }
-    const auto until = Clock::now() + std::chrono::milliseconds(100);
+    const auto until = Clock::now() + kTurn;
     while (Clock::now() < until && seconds_since(begin) < flags.seconds) {
       attacks[turn % attacks.size()]->step();
       throttle.pause();
@@ -237,7 +239,8 @@ int attack(const Flags& flags, Member& member) {
 int main(int argc, char** argv) {
   using namespace gpunode::hostile;
   const Flags flags = read_flags(argc, argv);
-  if (flags.attack == "burn") return burn(flags);
+  if (flags.attack == "spin") return burn(flags, {"arithmetic"});
+  if (flags.attack == "burn") return burn(flags, {"arithmetic", "messages", "connections"});
   auto member = Member::open(flags.state);
   if (!member) fail(member.error().message());
   const int code = flags.attack == "probe"  ? probe(flags, **member)
