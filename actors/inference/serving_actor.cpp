@@ -242,7 +242,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<ServingOptions> options) {
   self->send(self->state.options.calls,
              Publish{kCopyCall, CopyShelf::answers(self->state.shelf), false});
   self->send(self->state.options.calls,
-             Publish{kPartCall, PartShelf::answers(self->state.parts), false, true});
+             Publish{kPartCall, PartShelf::answers(self->state.parts, self->system()), false});
   self->send(self->state.options.calls,
              Publish{kPieceCall, answer_pieces(self->state.streams), false});
   take_up(self);

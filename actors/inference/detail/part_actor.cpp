@@ -105,23 +105,42 @@ std::shared_ptr<void> PartShelf::enter(const std::shared_ptr<PartShelf>& shelf,
           }};
 }
 
-CallHandler PartShelf::answers(std::shared_ptr<PartShelf> shelf) {
-  return [shelf = std::move(shelf)](const NodeId& from, const SharedBytes& bytes, CallReply reply) {
+struct PartShelf::Unread {
+  NodeId from;
+  SharedBytes bytes;
+  CallReply reply;
+  std::shared_ptr<void> place;
+};
+
+void PartShelf::pass_on(Unread& request) {
+  auto message = decode_part(request.bytes.view);
+  if (!message) return request.reply(message.error());
+  const auto name = part_in(*message);
+  if (!name) return request.reply(Error{ErrorCode::invalid_argument, "not a question"});
+  const caf::actor part = find(*name);
+  if (!part)
+    return request.reply(Error{ErrorCode::not_found, "this node serves no part " + name->text() +
+                                                         " of a model of the digest " +
+                                                         name->digest.text().substr(0, 12)});
+  caf::anon_send(part,
+                 PartOrder{request.from, std::make_shared<const PartMessage>(*std::move(message)),
+                           std::move(request.reply), std::move(request.place)});
+}
+
+caf::behavior PartShelf::read(const std::shared_ptr<PartShelf>& shelf) {
+  return {[shelf](Unread& request) { shelf->pass_on(request); }};
+}
+
+// What reads the requests ends with the handler, which alone knows it.
+CallHandler PartShelf::answers(std::shared_ptr<PartShelf> shelf, caf::actor_system& system) {
+  const auto reader = system.spawn([shelf] { return read(shelf); });
+  return [shelf = std::move(shelf), reader](const NodeId& from, const SharedBytes& bytes,
+                                            CallReply reply) {
     auto place = enter(shelf, from);
     if (!place)
       return reply(Error{ErrorCode::resource_exhausted,
                          std::to_string(kMostWaiting) + " passes of yours wait here already"});
-    auto message = decode_part(bytes.view);
-    if (!message) return reply(message.error());
-    const auto name = part_in(*message);
-    if (!name) return reply(Error{ErrorCode::invalid_argument, "not a question"});
-    const caf::actor part = shelf->find(*name);
-    if (!part)
-      return reply(Error{ErrorCode::not_found, "this node serves no part " + name->text() +
-                                                   " of a model of the digest " +
-                                                   name->digest.text().substr(0, 12)});
-    caf::anon_send(part, PartOrder{from, std::make_shared<const PartMessage>(*std::move(message)),
-                                   std::move(reply), std::move(place)});
+    caf::anon_send(reader, Unread{from, bytes, std::move(reply), std::move(place)});
   };
 }
 

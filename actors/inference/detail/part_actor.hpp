@@ -30,11 +30,15 @@ class PartShelf {
  public:
   void put(const PartName& name, const caf::actor& part);
   void take(const caf::actor& part);
-  // The handler of kPartCall. Fails with: corrupted, not_found (this node has no such part),
-  // resource_exhausted (of the caller too much waits here), and what ServedPart::answer() fails with.
-  static CallHandler answers(std::shared_ptr<PartShelf> shelf);
+  // The handler of kPartCall, for the receiving thread: the node's handler threads may all wait for texts, which
+  // need passes. Fails with: corrupted, not_found (this node has no such part), resource_exhausted (of the
+  // caller too much waits here), and what ServedPart::answer() fails with.
+  static CallHandler answers(std::shared_ptr<PartShelf> shelf, caf::actor_system& system);
 
  private:
+  struct Unread;  // a request
+  static caf::behavior read(const std::shared_ptr<PartShelf>& shelf);
+  void pass_on(Unread& request);
   caf::actor find(const PartName& name) const;
   // Among what the node waits for, until it is let go; null: it waits for as much as it may.
   static std::shared_ptr<void> enter(const std::shared_ptr<PartShelf>& shelf, const NodeId& from);
