@@ -15,7 +15,7 @@ namespace gpunode::transport::detail {
 inline constexpr char kPartial = 'P';
 inline constexpr char kFinal = 'F';
 inline constexpr std::size_t kMaxLocalPath = 107;  // of sockaddr_un, without the ending zero
-inline constexpr int kLocalBacklog = 1024;  // connections that wait to be taken
+inline constexpr int kLocalBacklog = 1024;         // connections that wait to be taken
 inline constexpr std::int64_t kMaxLocalBytes = std::int64_t{64} << 20;
 
 // Connects to the socket file and closes again: 0, or an errno.
