@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "runtime/base/aligned_copy.hpp"
+#include "runtime/base/wire_vector.hpp"
 #include "schemas/model_copy_generated.h"
 
 namespace gpunode::inference {
@@ -51,7 +52,12 @@ bool all_present(const flatbuffers::Vector<flatbuffers::Offset<Table>>* items, s
                     std::ranges::all_of(*items, [](const Table* item) { return item != nullptr; }));
 }
 
-std::optional<ModelContent> content_of(const wire::Content& in) {
+std::size_t size_of(const flatbuffers::String* text) {
+  return text ? text->size() : 0;
+}
+
+// Nothing: it is none, or its parts lie in one another and would take more memory than was sent.
+std::optional<ModelContent> content_of(const wire::Content& in, WireBudget budget) {
   const auto format = ops::weight_format_of(flatbuffers::GetString(in.format()));
   if (!format || !all_present(in.settings(), kMostSettings) || !all_present(in.texts(), kMostTexts))
     return {};
@@ -60,11 +66,14 @@ std::optional<ModelContent> content_of(const wire::Content& in) {
                        .step = in.step(),
                        .image_bytes = in.image_bytes()};
   if (in.settings())
-    for (const wire::Setting* one : *in.settings())
+    for (const wire::Setting* one : *in.settings()) {
+      if (!budget.take(size_of(one->key()) + size_of(one->value()))) return {};
       content.settings[flatbuffers::GetString(one->key())] = flatbuffers::GetString(one->value());
+    }
   std::uint64_t left = kMostTextBytes;
   if (in.texts())
     for (const wire::Text* one : *in.texts()) {
+      if (!budget.take(size_of(one->name()))) return {};
       content.texts.push_back({flatbuffers::GetString(one->name()), one->bytes()});
       if (one->bytes() > left || content.texts.back().name.size() > kLongestName) return {};
       left -= one->bytes();
@@ -111,7 +120,7 @@ Result<CopyMessage> decode_copy(ByteView bytes) {
     return CopyMessage(ask);
   }
   const auto* in = envelope->body_as_Content();
-  auto content = in ? content_of(*in) : std::nullopt;
+  auto content = in ? content_of(*in, WireBudget(bytes.size())) : std::nullopt;
   if (!content) return corrupted;
   return CopyMessage(*std::move(content));
 }

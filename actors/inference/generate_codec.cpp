@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "runtime/base/aligned_copy.hpp"
+#include "runtime/base/wire_vector.hpp"
 #include "schemas/generate_generated.h"
 
 namespace gpunode::inference {
@@ -92,10 +93,11 @@ std::optional<Reports> read_reports(const wire::Reports* in) {
   return good ? std::optional(std::move(reports)) : std::nullopt;
 }
 
+Error bad(const std::string& what) {
+  return {ErrorCode::invalid_argument, "generate: " + what};
+}
+
 Result<void> check_ranges(const GenerateRequest& request) {
-  const auto bad = [](const std::string& what) {
-    return Error{ErrorCode::invalid_argument, "generate: " + what};
-  };
   if (request.max_tokens > 65536) return bad("max_tokens must be at most 65536");
   const struct {
     const char* name;
@@ -120,7 +122,7 @@ Result<void> check_ranges(const GenerateRequest& request) {
   return {};
 }
 
-Result<GenerateMessage> checked(const wire::Request& in) {
+Result<GenerateMessage> checked(const wire::Request& in, WireBudget budget) {
   GenerateRequest out{.prompt = text_of(in.prompt()),
                       .max_tokens = in.max_tokens(),
                       .temperature = in.temperature(),
@@ -142,8 +144,12 @@ Result<GenerateMessage> checked(const wire::Request& in) {
   if (in.prompt_tokens())
     out.prompt_tokens.assign(in.prompt_tokens()->begin(), in.prompt_tokens()->end());
   if (in.reports()) out.likely = in.likely();
+  if (in.stop() && in.stop()->size() > kMostStops) return bad("stop has at most 16 sequences");
   if (in.stop())
-    for (const auto* sequence : *in.stop()) out.stop.push_back(flatbuffers::GetString(sequence));
+    for (const auto* sequence : *in.stop()) {
+      if (!budget.take(sequence->size())) return bad("stop sequences that lie in one another");
+      out.stop.push_back(sequence->str());
+    }
   if (auto fits = check_ranges(out); !fits) return fits.error();
   return GenerateMessage(std::move(out));
 }
@@ -197,7 +203,8 @@ Result<GenerateMessage> decode_generate(ByteView bytes) {
   flatbuffers::Verifier verifier(copy.data(), copy.size(), 8, 32);
   if (!wire::VerifyEnvelopeBuffer(verifier)) return corrupted;
   const wire::Envelope* envelope = wire::GetEnvelope(copy.data());
-  if (const wire::Request* request = envelope->body_as_Request()) return checked(*request);
+  if (const wire::Request* request = envelope->body_as_Request())
+    return checked(*request, WireBudget(bytes.size()));
   if (const wire::Piece* piece = envelope->body_as_Piece()) {
     auto reports = read_reports(piece->reports());
     if (!reports) return corrupted;

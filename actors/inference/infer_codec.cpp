@@ -1,6 +1,7 @@
 #include "actors/inference/infer_codec.hpp"
 
 #include "runtime/base/aligned_copy.hpp"
+#include "runtime/base/wire_vector.hpp"
 #include "schemas/infer_generated.h"
 
 namespace gpunode::inference {
@@ -59,10 +60,12 @@ std::vector<std::int64_t> shape_of(const flatbuffers::Vector<std::int64_t>* shap
                : std::vector<std::int64_t>();
 }
 
-// What a tensor and its form have in common; false: they are none.
+// What a tensor and its form have in common; false: they are none, or lie in one another and would take more
+// memory than was sent.
 template <class To, class From>
-bool read_form(const From* from, To& to) {
+bool read_form(const From* from, WireBudget& budget, To& to) {
   const auto kind = kind_of(from->kind());
+  if (from->name() && !budget.take(from->name()->size())) return false;
   to.name = flatbuffers::GetString(from->name());
   if (!kind || to.name.size() > kLongestName) return false;
   if (from->shape() && from->shape()->size() > kMostDimensions) return false;
@@ -72,13 +75,15 @@ bool read_form(const From* from, To& to) {
 }
 
 template <class To, class From>
-bool read_all(const flatbuffers::Vector<flatbuffers::Offset<From>>* from, std::vector<To>& to) {
+bool read_all(const flatbuffers::Vector<flatbuffers::Offset<From>>* from, WireBudget& budget,
+              std::vector<To>& to) {
   if (!from) return true;
   if (from->size() > kMostTensors) return false;
   for (const From* one : *from) {
     To made;
-    if (!read_form(one, made)) return false;
+    if (!read_form(one, budget, made)) return false;
     if constexpr (std::is_same_v<To, InferTensor>) {
+      if (one->data() && !budget.take(one->data()->size())) return false;
       if (one->data())
         made.data = to_bytes(
             {reinterpret_cast<const std::byte*>(one->data()->data()), one->data()->size()});
@@ -151,15 +156,16 @@ Result<InferMessage> decode_infer(ByteView bytes) {
   flatbuffers::Verifier verifier(copy.data(), copy.size(), 8, 128);
   if (!wire::VerifyEnvelopeBuffer(verifier)) return corrupted;
   const wire::Envelope* envelope = wire::GetEnvelope(copy.data());
+  WireBudget budget(bytes.size());
   if (const auto* in = envelope->body_as_Request()) {
     InferRequest out{.inputs = {}, .timeout_ms = in->timeout_ms()};
-    if (!read_all(in->inputs(), out.inputs)) return corrupted;
+    if (!read_all(in->inputs(), budget, out.inputs)) return corrupted;
     return InferMessage(std::move(out));
   }
   if (const auto* in = envelope->body_as_Answer()) {
     InferAnswer out{
         {}, flatbuffers::GetString(in->model_digest()), in->step(), in->seconds(), in->version()};
-    if (!read_all(in->outputs(), out.outputs)) return corrupted;
+    if (!read_all(in->outputs(), budget, out.outputs)) return corrupted;
     return InferMessage(std::move(out));
   }
   if (const auto* in = envelope->body_as_Describe())
@@ -168,7 +174,7 @@ Result<InferMessage> decode_infer(ByteView bytes) {
   if (!in) return corrupted;
   InferDescription out{flatbuffers::GetString(in->platform()),     {},         {},
                        flatbuffers::GetString(in->model_digest()), in->step(), in->version()};
-  if (!read_all(in->inputs(), out.inputs) || !read_all(in->outputs(), out.outputs))
+  if (!read_all(in->inputs(), budget, out.inputs) || !read_all(in->outputs(), budget, out.outputs))
     return corrupted;
   return InferMessage(std::move(out));
 }

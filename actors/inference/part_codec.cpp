@@ -4,6 +4,7 @@
 
 #include "actors/inference/part_name.hpp"
 #include "runtime/base/aligned_copy.hpp"
+#include "runtime/base/wire_vector.hpp"
 #include "schemas/model_part_generated.h"
 
 namespace gpunode::inference {
@@ -24,9 +25,13 @@ std::optional<PartName> from_wire(const wire::Name& name) {
       {std::bit_cast<std::array<std::byte, 32>>(name.digest())}, name.number(), name.of()};
 }
 
+// False: lists lie in one another, and would take more memory than was sent.
 template <class Number>
-std::vector<Number> list_of(const flatbuffers::Vector<Number>* in) {
-  return in ? std::vector<Number>(in->begin(), in->end()) : std::vector<Number>();
+bool read(const flatbuffers::Vector<Number>* in, WireBudget& budget, std::vector<Number>& to) {
+  if (!in) return true;
+  if (!budget.take(in->size() * sizeof(Number))) return false;
+  to.assign(in->begin(), in->end());
+  return true;
 }
 
 template <class Body>
@@ -66,7 +71,7 @@ Bytes encoded(const PartValues& values) {
   return finished(builder, wire::Body::Values, wire::CreateValues(builder, all));
 }
 
-std::optional<PartMessage> message_in(const wire::Envelope& envelope) {
+std::optional<PartMessage> message_in(const wire::Envelope& envelope, WireBudget budget) {
   if (const auto* in = envelope.body_as_Open()) {
     const auto part = from_wire(*in->name());
     if (!part) return {};
@@ -83,18 +88,19 @@ std::optional<PartMessage> message_in(const wire::Envelope& envelope) {
   }
   if (const auto* in = envelope.body_as_Pass()) {
     const auto part = from_wire(*in->name());
-    if (!part) return {};
-    return PartPass{*part,
-                    in->life(),
-                    {.tokens = {},
-                     .positions = list_of(in->positions()),
-                     .texts = list_of(in->texts()),
-                     .pages = list_of(in->pages()),
-                     .chosen = list_of(in->chosen())},
-                    list_of(in->values())};
+    PartPass pass{.life = in->life()};
+    if (!part || !read(in->positions(), budget, pass.rows.positions) ||
+        !read(in->texts(), budget, pass.rows.texts) ||
+        !read(in->pages(), budget, pass.rows.pages) ||
+        !read(in->chosen(), budget, pass.rows.chosen) || !read(in->values(), budget, pass.values))
+      return {};
+    pass.part = *part;
+    return pass;
   }
   const auto* in = envelope.body_as_Values();
-  return in ? std::optional<PartMessage>(PartValues{list_of(in->values())}) : std::nullopt;
+  PartValues made;
+  if (!in || !read(in->values(), budget, made.values)) return {};
+  return made;
 }
 
 }  // namespace
@@ -122,7 +128,7 @@ Result<PartMessage> decode_part(ByteView bytes) {
   AlignedCopy copy(bytes);
   flatbuffers::Verifier verifier(copy.data(), copy.size(), 8, 8);
   if (!wire::VerifyEnvelopeBuffer(verifier)) return corrupted;
-  auto message = message_in(*wire::GetEnvelope(copy.data()));
+  auto message = message_in(*wire::GetEnvelope(copy.data()), WireBudget(bytes.size()));
   if (!message) return corrupted;
   return *std::move(message);
 }

@@ -212,7 +212,9 @@ Result<PartMessage> ServedPart::pass(const PartPass& order, const NodeId& from) 
     return good.error();
   if (!life->written.add(order.rows))
     return refused("a row follows on positions that its head has not written");
-  if (auto done = life->decoder->run(order.rows, order.values, made.values); !done) {
+  const auto done = model::guarded(
+      "the model", [&] { return life->decoder->run(order.rows, order.values, made.values); });
+  if (!done) {
     life->written.undo();
     return done.error();
   }

@@ -162,6 +162,9 @@ void remove_here(Self* self, const JobId& id, const std::optional<view::SignedOr
   if (order) gone.order = view::encode(*order);
   gone.parts = parts_of(*job);
   if (auto stored = store_removed(self, id, gone); !stored) return reply(stored.error());
+  if (order && order->by != state.options.self)  // what is ordered here is noted where it ends
+    note_in_audit(self, "job_removed",
+                  {{"job", id.text()}, {"name", gone.name}, {"by", order->by.text()}});
   state.options.route_bulk(id.low, nullptr, nullptr);
   end_first(self, id, [self, id, gone, reply] { forget(self, id, gone, reply); });
 }

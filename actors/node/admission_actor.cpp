@@ -61,9 +61,8 @@ struct State {
   security::AuditHead told;  // to all
   Time next_told, next_count, next_upkeep;
   std::optional<CredentialNews> news;
-  std::map<NodeId, Heard> heard;    // by teller, not looked at yet
-  Time taken{};                     // when they last were
-  std::map<NodeId, Time> shut_out;  // told of it, by whom
+  std::map<NodeId, Heard> heard;  // by teller, not looked at yet
+  Time taken{};                   // when they last were
   NewKey new_key = NewKey::heard;
 };
 using Self = caf::stateful_actor<State>;
@@ -232,7 +231,8 @@ struct CarryOut {
       carry_out(self, self->state.server->on_relay_failed(order.relay));
   }
   void operator()(security::JoinServer::AnswerRelay& order) {
-    (void)send(self, order.via, RelayKind::relay_answer, order.relay, std::move(order.frame));
+    (void)send(self, order.via, {RelayKind::relay_answer, order.relay, {}, {}, {}, order.admitted},
+               std::move(order.frame));
   }
   void operator()(security::JoinServer::DialBack& order) { dial_back(self, order); }
   void operator()(security::JoinServer::DialWish& order) {
@@ -309,7 +309,8 @@ void on_net(Self* self, const NetMessage& net) {
       return carry_out(
           self, state.server->on_relayed(now(self), wall(self), net.from, message->relay, bytes));
     case RelayKind::relay_answer:
-      return carry_out(self, state.server->on_relay_answer(net.from, message->relay, bytes));
+      return carry_out(
+          self, state.server->on_relay_answer(net.from, message->relay, bytes, message->admitted));
     case RelayKind::audit_head:
       return on_audit_head(self, net.from, bytes);
     case RelayKind::summary:
@@ -330,6 +331,10 @@ void on_command(Self* self, const Command& command) {
   const nlohmann::json arguments = arguments_of(command.arguments);
   security::Credentials added;
   const auto run = [&]() -> Result<nlohmann::json> {
+    // It would be told to nobody.
+    if (auto out = options.shut_outs->put_out(*options.cluster->read());
+        out && (command.name == "token.create" || command.name == "keys.rotate"))
+      return *std::move(out);
     if (command.name == "token.create") return create_token(options, arguments, wall(self));
     if (command.name == "token.ls") return list_tokens(options, wall(self));
     if (command.name == "token.revoke") return revoke_token(options, arguments, wall(self));
@@ -359,13 +364,8 @@ void write_audit(Self* self, const AuditNote& entry) {
 
 // Nothing proves what a refused greeting says: it is worth a line, now and then.
 void on_shut_out(Self* self, const NodeId& by) {
-  Time& told = self->state.shut_out[by];
-  if (told != Time{} && now(self) < told + kUpkeep) return;
-  told = now(self);
-  log::error("admission", name_of(self, by) +
-                              " lets this node in no more, as is said at its address: it was put "
-                              "out of the cluster there. It comes back with a new --state "
-                              "directory and a new token, or by `gpunode cluster refound`");
+  if (!self->state.options.shut_outs->add(by, now(self))) return;
+  log::error("admission", lets_in_no_more(name_of(self, by)));
   note(self, "shut_out", {{"by", by.text()}});
 }
 
@@ -404,6 +404,7 @@ caf::behavior behaviour(Self* self, std::shared_ptr<AdmissionOptions> options) {
         if (link.state == LinkState::reset) self->state.news->on_reset(link.peer);
         if (link.state == LinkState::shut_out) on_shut_out(self, link.peer);
         if (link.state != LinkState::up) return;
+        self->state.options.shut_outs->forget(link.peer);
         if (self->state.new_key == NewKey::in_use) self->state.new_key = NewKey::heard;
         self->state.news->on_session(link.peer);
         tell_audit_head(self, link.peer);

@@ -13,6 +13,7 @@
 #include "actors/cluster_state.hpp"
 #include "actors/inference/http_audit.hpp"
 #include "actors/messages.hpp"
+#include "actors/node/shut_outs.hpp"
 #include "runtime/security/audit_witness.hpp"
 #include "runtime/security/join_server.hpp"
 #include "runtime/security/offenders.hpp"
@@ -38,6 +39,7 @@ struct AdmissionOptions {
   const Clock* clock = nullptr;
   std::shared_ptr<inference::HttpAudit> http_audit = {};  // null: there is no front
   std::shared_ptr<security::Offenders> offenders;
+  std::shared_ptr<ShutOuts> shut_outs;
 };
 
 // A frame of a stranger at the join port; `reply` answers it, once.

@@ -144,14 +144,20 @@ Result<json> revoke_node(const AdmissionOptions& options, const json& arguments,
   const auto node = node_of(options, field<std::string>(arguments, "node", ""));
   if (!node) return node.error();
   const bool with_admitted = field<bool>(arguments, "with_admitted", false);
-  auto done = options.admissions->revoke(*options.identity,
-                                         {*node, field<std::string>(arguments, "reason", ""),
-                                          with_admitted, field<bool>(arguments, "undo", false)},
-                                         now);
+  auto done =
+      options.admissions->revoke(*options.identity,
+                                 {*node, field<std::string>(arguments, "reason", ""), with_admitted,
+                                  field<bool>(arguments, "restore_revoked", false)},
+                                 now);
   if (!done) return done.error();
   added.revocations = std::move(done->orders);
+  const auto cluster = options.cluster->read();
+  const auto hears = [&](const NodeInfo& one) {
+    return one.id != cluster->self && one.id != *node && one.lives();
+  };
   return json{{"id", node->text()},
-              {"name", options.cluster->read()->name_of(*node)},
+              {"told", std::ranges::count_if(cluster->nodes, hears)},
+              {"name", cluster->name_of(*node)},
               {"with_admitted", with_admitted},
               {"kept", added.revocations.front().kept.size()},
               {"renewed", added.revocations.size() - 1},

@@ -30,10 +30,13 @@ caf::behavior behaviour(Self* self, std::shared_ptr<Calls> calls) {
       [self](const PeerChanged& peer) {
         if (peer.health == PeerHealth::dead || peer.health == PeerHealth::left)
           self->state.calls->on_peer_gone(peer.peer);
+        if (peer.health == PeerHealth::alive) self->state.calls->on_peer_here(peer.peer);
       },
       [self](const LinkChanged& link) {
         if (link.state == LinkState::reset)
           self->state.calls->on_peer_gone(link.peer, link.lane == transport::Lane::bulk);
+        if (link.state == LinkState::up && link.lane == transport::Lane::control)
+          self->state.calls->on_peer_here(link.peer);
       },
       [self](const Tick&) {
         if (self->state.calls->on_tick()) self->delayed_send(self, kTick, Tick{});

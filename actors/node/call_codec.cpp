@@ -25,7 +25,7 @@ Bytes encode(const CallMessage& message) {
     kind = wire::Body::Reply;
     std::string detail = reply.error.detail.substr(0, 4096);
     body = wire::CreateReply(builder, reply.ok, static_cast<std::uint16_t>(reply.error.code),
-                             builder.CreateString(detail), reply.not_run, reply.lost)
+                             builder.CreateString(detail), reply.not_run, reply.lost, reply.unsent)
                .Union();
   }
   builder.Finish(wire::CreateEnvelope(builder, kind, body), wire::EnvelopeIdentifier());
@@ -49,6 +49,7 @@ Result<CallMessage> decode_call(ByteView bytes) {
   header.ok = reply->ok();
   header.not_run = reply->not_run();
   header.lost = reply->lost();
+  header.unsent = reply->unsent();
   auto code = reply->code();
   header.error.code = code <= static_cast<std::uint16_t>(ErrorCode::internal)
                           ? static_cast<ErrorCode>(code)

@@ -21,6 +21,7 @@ struct ReplyHeader {
   Error error;           // of a failure
   bool not_run = false;  // it was refused before its handler ran: another node may be asked
   bool lost = false;     // its handler has ended without an answer, and may have run
+  bool unsent = false;   // it has run, and what it answered cannot be sent
 };
 using CallMessage = std::variant<CallHeader, ReplyHeader>;
 

@@ -14,6 +14,8 @@ constexpr auto kStaleOffers = std::chrono::seconds(3);
 // Who waits looks after its call so often, while nobody works on it, and while somebody does.
 constexpr Duration kLookUnplaced = std::chrono::milliseconds(20);
 constexpr Duration kLookPlaced = std::chrono::milliseconds(200);
+// Who was lost gets no calls for so long, unless it is heard of before.
+constexpr auto kLostFor = std::chrono::seconds(1);
 constexpr Duration kShortestLook = std::chrono::milliseconds(1);
 // Of 1024 entries that the directory takes of a node; jobs and its health are others.
 constexpr std::size_t kMostOffers = 512;
@@ -73,13 +75,14 @@ bool Calls::on_link_thread() {
 Result<void> Calls::publish(const Publish& order) {
   Offer before;  // ends outside of the lock: what its handler holds may call, or publish
   std::lock_guard lock(mutex_);
-  if (closed_) return stopping();
+  if (closed_ || (withdrawn_ && order.handler)) return stopping();
   if (order.handler) {
     if (order.listed && !offers_.contains(order.name) && offers_.size() >= kMostOffers)
       return {ErrorCode::resource_exhausted, "this node offers " + std::to_string(offers_.size()) +
                                                  " names, and cannot tell others of more: withdraw "
                                                  "some"};
-    before = std::exchange(offers_[order.name], {order.handler, order.pooled, order.reserve});
+    before = std::exchange(offers_[order.name],
+                           {order.handler, order.pooled, order.reserve, order.listed});
   } else if (auto withdrawn = offers_.extract(order.name)) {
     before = std::move(withdrawn.mapped());
   }
@@ -168,7 +171,9 @@ std::vector<NodeId> Calls::replicas(const Pending& pending) {
   const std::string key = service_key(pending.request.name);
   for (const NodeInfo& node : cluster->nodes) {
     // What this node offers it knows before the directory does.
-    if (node.id == options_.self || !node.lives() || pending.tried.contains(node.id)) continue;
+    if (node.id == options_.self || !node.lives() || pending.tried.contains(node.id) ||
+        is_lost(node.id))
+      continue;
     const DirectoryEntry* entry = cluster->entry(node.id, key);
     if (entry && options_.authority->may(node.id, security::kRightServe))
       (entry->value.empty() ? found : reserve).push_back(node.id);
@@ -200,9 +205,13 @@ void Calls::dispatch(std::uint64_t call) {
     const auto it = pending_.find(call);
     if (it == pending_.end()) return;
     Pending& pending = it->second;
+    if (pending.at) return;  // another thread has given it to one: a handler runs at most once
     const std::vector<NodeId> left = replicas(pending);
     if (left.empty()) {
-      if (pending.last_is_final) {
+      // Who was lost, where another may do it, is looked for once more: news of others may be on the way.
+      const bool seeks = pending.request.may_repeat && pending.last.code == ErrorCode::peer_lost &&
+                         !std::exchange(pending.was_sought, true);
+      if (pending.last_is_final && !seeks) {
         Ended ended = finish(it, pending.last);
         lock.unlock();
         return ended.tell();
@@ -264,7 +273,7 @@ void Calls::on_reply(const NodeId& from, std::uint64_t call, const ReplyHeader& 
   // What a handler says is the answer, an error too, and so is a named node's refusal.
   const bool is_full = !reply.ok && reply.error.code == ErrorCode::resource_exhausted;
   const bool is_refused = is_full || (!reply.ok && reply.error.code == ErrorCode::unavailable);
-  const bool elsewhere = is_refused && pending.request.elsewhere_if_refused;
+  const bool elsewhere = is_refused && !reply.unsent && pending.request.elsewhere_if_refused;
   const bool again = reply.not_run || (reply.lost && pending.request.may_repeat) || elsewhere;
   if (reply.ok || pending.request.to || !again) {
     Ended ended = finish(
@@ -296,57 +305,81 @@ void Calls::on_message(const NodeId& from, const transport::Message& message) {
 
 // What becomes of them.
 
+// Of a call whose replica is gone: its end, or it is given to another one.
+void Calls::lose(Table::iterator it, std::vector<Ended>& ended, std::vector<std::uint64_t>& again) {
+  Pending& pending = it->second;
+  const NodeId peer = *pending.at;
+  if (pending.request.to || !pending.request.may_repeat) {
+    ended.push_back(finish(it, gone(peer)));
+    return;
+  }
+  leave(pending, false);
+  pending.tried.insert(peer);
+  pending.last = gone(peer);
+  pending.last_is_final = true;
+  pending.refused_at.reset();
+  again.push_back(it->first);
+}
+
 // Without its bulk lane it is still there: only what was asked of it on that lane is lost.
 void Calls::on_peer_gone(const NodeId& peer, bool bulk_alone) {
   std::vector<Ended> ended;
   std::vector<std::uint64_t> again;
   {
     std::lock_guard lock(mutex_);
+    if (!bulk_alone) lost_[peer] = options_.clock->now();
     for (auto next = pending_.begin(); next != pending_.end();) {
       const auto it = next++;
-      Pending& pending = it->second;
-      if (pending.at != peer) continue;
-      if (bulk_alone && pending.lane == transport::Lane::control) continue;
-      if (pending.request.to || !pending.request.may_repeat) {
-        ended.push_back(finish(it, gone(peer)));
-        continue;
-      }
-      leave(pending, false);
-      pending.tried.insert(peer);
-      pending.last = gone(peer);
-      pending.last_is_final = true;
-      pending.refused_at.reset();
-      again.push_back(it->first);
+      if (it->second.at != peer) continue;
+      if (bulk_alone && it->second.lane == transport::Lane::control) continue;
+      lose(it, ended, again);
     }
   }
   for (Ended& each : ended) each.tell();
   for (const std::uint64_t call : again) dispatch(call);
 }
 
-// Its end, if it has come; `again` gets it if it is to be given to a replica.
-std::optional<Calls::Ended> Calls::look_after(Table::iterator it, const ClusterSnapshot& cluster,
-                                              std::vector<std::uint64_t>& again) {
+void Calls::on_peer_here(const NodeId& peer) {
+  std::lock_guard lock(mutex_);
+  lost_.erase(peer);
+}
+
+// What others are told of it comes a moment later: a call that is made meanwhile would be lost, too.
+bool Calls::is_lost(const NodeId& peer) {
+  const auto found = lost_.find(peer);
+  if (found == lost_.end()) return false;
+  if (options_.clock->now() < found->second + kLostFor) return true;
+  lost_.erase(found);
+  return false;
+}
+
+// Ends it if it is over; `again` gets it if it is to be given to a replica.
+void Calls::look_after(Table::iterator it, const ClusterSnapshot& cluster,
+                       std::vector<Ended>& ended, std::vector<std::uint64_t>& again) {
   const Time now = options_.clock->now();
   const Pending& pending = it->second;
   const std::string what = "'" + pending.request.name + "'";
   const Error last = pending.last;
   if (!pending.at && pending.refused_at && now >= *pending.refused_at + kStaleOffers) {
-    if (last.code != ErrorCode::not_found) return finish(it, last);
-    return finish(it, Error{ErrorCode::not_found, "no live node offers " + what + " any more"});
+    if (last.code != ErrorCode::not_found) return ended.push_back(finish(it, last));
+    return ended.push_back(
+        finish(it, Error{ErrorCode::not_found, "no live node offers " + what + " any more"}));
   }
   const Duration looked_for = pending.request.placed_within;
   const bool is_placeless = !pending.at && looked_for > Duration::zero() &&
                             now >= pending.deadline - pending.request.timeout + looked_for;
   if (now < pending.deadline && !is_placeless) {
     if (const auto& to = pending.request.to; to && is_gone(cluster, *to))
-      return finish(it, gone(*to));
+      return ended.push_back(finish(it, gone(*to)));
+    if (pending.at && is_gone(cluster, *pending.at)) return lose(it, ended, again);
     if (!pending.at && now >= pending.retry_at) again.push_back(it->first);
-    return {};
+    return;
   }
-  if (pending.at) return finish(it, Error{ErrorCode::timeout, "no answer to " + what + " in time"});
-  return finish(it, Error{ErrorCode::unavailable,
-                          "no live node offers " + what +
-                              (last.detail.empty() ? "" : " (last: " + last.detail + ")")});
+  ended.push_back(finish(
+      it, pending.at ? Error{ErrorCode::timeout, "no answer to " + what + " in time"}
+                     : Error{ErrorCode::unavailable,
+                             "no live node offers " + what +
+                                 (last.detail.empty() ? "" : " (last: " + last.detail + ")")}));
 }
 
 // Of one call, or of all.
@@ -359,7 +392,7 @@ void Calls::tick(std::optional<std::uint64_t> only) {
     const auto cluster = options_.cluster->read();
     auto next = only ? pending_.find(*only) : pending_.begin();
     while (next != pending_.end()) {
-      if (auto end = look_after(next++, *cluster, again)) ended.push_back(std::move(*end));
+      look_after(next++, *cluster, ended, again);
       if (only) break;
     }
   }
@@ -377,10 +410,15 @@ void Calls::withdraw() {
   std::lock_guard lock(mutex_);
   if (closed_) return;
   withdrawn_ = true;
+  // What was written a moment ago is not read yet, and an earlier life's is no offer.
+  std::set<std::string> keys;
+  for (const auto& [name, offer] : offers_)
+    if (offer.listed) keys.insert(service_key(name));
   const auto cluster = options_.cluster->read();
   for (const DirectoryEntry& entry : cluster->entries)
     if (entry.owner == options_.self && entry.key.starts_with(service_key("")))
-      options_.write_entry({entry.key, {}});
+      keys.insert(entry.key);
+  for (const std::string& key : keys) options_.write_entry({key, {}});
 }
 
 void Calls::close() {

@@ -71,6 +71,7 @@ class Calls : public std::enable_shared_from_this<Calls> {
   // What comes from the link, on its threads, and from the detector.
   void on_message(const NodeId& from, const transport::Message& message);
   void on_peer_gone(const NodeId& peer, bool bulk_alone = false);
+  void on_peer_here(const NodeId& peer);
   // Whether calls wait still. Else the next one that waits has on_wait()'s tell.
   bool on_tick();
 
@@ -93,6 +94,7 @@ class Calls : public std::enable_shared_from_this<Calls> {
     std::optional<Time> refused_at;  // first, and by nothing else since
     Error last{ErrorCode::unavailable, ""};
     bool last_is_final = false;  // where no replica is left
+    bool was_sought = false;     // once more, after one was lost
   };
   using Table = std::map<std::uint64_t, Pending>;
   // What is to be told once the lock is released.
@@ -108,8 +110,10 @@ class Calls : public std::enable_shared_from_this<Calls> {
   // Who worked on it does not any more, as it was answered or not.
   void leave(Pending& pending, bool answered);
   Ended finish(Table::iterator it, Result<SharedBytes> result);
-  std::optional<Ended> look_after(Table::iterator it, const ClusterSnapshot& cluster,
-                                  std::vector<std::uint64_t>& again);
+  void lose(Table::iterator it, std::vector<Ended>& ended, std::vector<std::uint64_t>& again);
+  bool is_lost(const NodeId& peer);
+  void look_after(Table::iterator it, const ClusterSnapshot& cluster, std::vector<Ended>& ended,
+                  std::vector<std::uint64_t>& again);
   void tick(std::optional<std::uint64_t> only);
   Duration next_look(std::uint64_t call) const;
   void run_handler(const NodeId& from, std::uint64_t call, const CallHeader& header,
@@ -124,12 +128,14 @@ class Calls : public std::enable_shared_from_this<Calls> {
     CallHandler handler;
     bool pooled = false;
     bool reserve = false;
+    bool listed = true;
   };
   std::map<std::string, Offer> offers_;
   Table pending_;
   std::map<std::optional<ErrorCode>, telemetry::Counter*> ended_;  // by outcome
   std::uint64_t next_call_ = 1;
   ReplicaChoice choice_;
+  std::map<NodeId, Time> lost_;  // when; others are told a moment later
   std::function<void()> keep_time_ = [] {};
   bool timed_ = false;  // somebody keeps the time
   bool withdrawn_ = false;

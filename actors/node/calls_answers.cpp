@@ -87,14 +87,16 @@ void Calls::answer(const NodeId& to, std::uint64_t call, Load load, Result<Share
                      std::move(result->owner), std::move(place)),
                  result->view};
     else
-      result = too_much(load).within("the handler has run, but for its answer");
+      header = {.ok = false,
+                .error = too_much(load).within("the handler has run, but for its answer"),
+                .unsent = true};
   }
   if (!result) header = {false, result.error(), not_run, lost};
   const std::size_t bytes = payload.size();
   const auto sent = options_.link->send_soon(
       to, {transport::Topic::reply, call, encode(header), std::move(payload)});
   if (sent || !header.ok) return;
-  header = {false, sent.error().within("the answer")};
+  header = {.ok = false, .error = sent.error().within("the answer"), .unsent = true};
   if (bytes > transport::kMaxBulkPayloadBytes)
     header.error = {ErrorCode::resource_exhausted,
                     "the answer has " + std::to_string(bytes) +

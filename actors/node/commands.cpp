@@ -67,12 +67,22 @@ std::function<void(const health::Verdict&)> drain_by_verdict(compute::DeviceRost
   };
 }
 
-std::string nodes_json(const ClusterSnapshot& cluster, Time now, const HttpEndpoints& http) {
+namespace {
+bool is_put_out(const security::AdmissionSnapshot& admitted, const NodeId& node) {
+  const security::Standing* standing = admitted.find(node);
+  return standing && standing->revoked;
+}
+}  // namespace
+
+std::string nodes_json(const Entry& entry, const ClusterSnapshot& cluster, Time now,
+                       const HttpEndpoints& http) {
+  const auto admitted = entry.admissions->snapshot();
   json nodes = json::array();
   for (const NodeInfo& node : cluster.nodes) {
     json line = {{"id", node.id.text()},
                  {"name", node.name},
                  {"health", to_string(node.health)},
+                 {"put_out", is_put_out(*admitted, node.id)},
                  {"self", node.self},
                  {"endpoints", node.endpoints},
                  {"join_endpoints", node.join_endpoints},
@@ -87,7 +97,9 @@ std::string nodes_json(const ClusterSnapshot& cluster, Time now, const HttpEndpo
         line["health_report"] = arguments_of(std::string(as_text(entry.value)));
     nodes.push_back(std::move(line));
   }
-  return ok_json({{"nodes", nodes}});
+  json told = {{"nodes", nodes}};
+  if (const auto out = entry.shut_outs->put_out(cluster)) told["shut_out"] = out->detail;
+  return ok_json(told);
 }
 
 }  // namespace gpunode::node

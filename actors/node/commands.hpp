@@ -24,6 +24,7 @@ std::string order_device(compute::DeviceRoster& devices, const std::string& name
 // What takes a health verdict to the devices it is about, and tells the log what became of them.
 // `devices` outlives it.
 std::function<void(const health::Verdict&)> drain_by_verdict(compute::DeviceRoster& devices);
-std::string nodes_json(const ClusterSnapshot& cluster, Time now, const HttpEndpoints& http);
+std::string nodes_json(const Entry& entry, const ClusterSnapshot& cluster, Time now,
+                       const HttpEndpoints& http);
 
 }  // namespace gpunode::node

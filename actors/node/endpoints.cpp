@@ -34,6 +34,8 @@ Result<HostPort> parse_host_port(const std::string& written, std::uint16_t fallb
     if (port.empty()) return bad("the port is missing after ':'");
   }
   if (host.empty()) return bad("the host is missing");
+  if (host.find_first_of(" \t\r\n/\\'\"@,;#?") != std::string::npos)
+    return bad("the host has a character that no name and no address has");
   HostPort place{host, fallback_port};
   if (port.empty()) return place;
   unsigned value = 0;

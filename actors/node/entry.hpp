@@ -15,6 +15,7 @@
 #include "actors/node/cluster_actor.hpp"
 #include "actors/node/node_parts.hpp"
 #include "actors/node/router.hpp"
+#include "actors/node/shut_outs.hpp"
 #include "runtime/security/admission.hpp"
 #include "runtime/security/audit_log.hpp"
 #include "runtime/security/audit_witness.hpp"
@@ -49,6 +50,7 @@ struct Entry {
   std::shared_ptr<security::AuditWitness> witness;
   // Members that asked for what they may not, until the audit log has them.
   std::shared_ptr<security::RefusalCounts> refusals = std::make_shared<security::RefusalCounts>();
+  std::shared_ptr<ShutOuts> shut_outs = std::make_shared<ShutOuts>();
   std::shared_ptr<security::Offenders> offenders;
   std::shared_ptr<inference::HttpAudit> http_audit;
   std::shared_ptr<transport::Link> link;

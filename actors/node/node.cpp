@@ -168,25 +168,27 @@ Result<void> RunningNode::start_parts(const AddDevices& add_devices) {
   // CAF leaves a reference to the system's logger in every thread that spawns, and its destructor
   // waits for them; the node may be ended by another thread than this one.
   caf::logger::set_current_actor_system(nullptr);
-  wait_for_a_peer();
+  if (auto met = wait_for_a_peer(); !met) return met;
   return open_doors();
 }
 
 // A node that has just joined is up when it sees the others and knows what they offer; a restarted
-// one may be the first.
-void RunningNode::wait_for_a_peer() {
-  if (config_.join.empty()) return;
+// one may be the first. Fails with: permission_denied (it was put out).
+Result<void> RunningNode::wait_for_a_peer() {
+  if (config_.join.empty()) return {};
   Time deadline = parts_.clock->now() + kFirstPeerTimeout;
   while (parts_.clock->now() < deadline) {
     auto cluster = cluster_state_.read();
     for (const NodeInfo& node : cluster->nodes)
-      if (!node.self && cluster->alive(node.id) && caught_up_) return;
+      if (!node.self && cluster->alive(node.id) && caught_up_) return {};
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+  if (auto out = entry_->shut_outs->put_out(*cluster_state_.read())) return *std::move(out);
   log::warning(
       "node",
       "admitted, but no member has told yet what the cluster offers; going on, it is tried "
       "again and again");
+  return {};
 }
 
 void RunningNode::spawn_children() {
@@ -212,7 +214,7 @@ void RunningNode::spawn_children() {
       system, {&entry.identity, &entry.state.files(), entry.state.path(), entry.admissions.get(),
                entry.tokens, entry.audit, entry.witness, entry.refusals, entry.name, entry.link,
                &cluster_state_, children_.cluster, *IpRanges::parse(config_.allow), parts_.clock,
-               entry.http_audit, entry.offenders});
+               entry.http_audit, entry.offenders, entry.shut_outs});
   children_.job_board = jobs::spawn_job_board(
       system, {self, entry.boot, config_.labels, environment_.get(), &cluster_state_, entry.link,
                compute::add_of(devices_->host()),
@@ -276,6 +278,7 @@ Result<void> RunningNode::open_doors() {
 
 Result<std::unique_ptr<Node>> start_node(NodeConfig config, NodeParts parts,
                                          const AddDevices& add_devices) {
+  if (auto good = check_config(config); !good) return good.error();
   auto node = std::make_unique<RunningNode>(std::move(config), std::move(parts));
   RunningNode& running = *node;
   auto face = std::make_unique<NodeFace>(std::move(node));

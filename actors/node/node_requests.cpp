@@ -115,7 +115,7 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
     return answer(
         node_info_json(*entry_, *cluster_state_.read(), {metrics_endpoint(), http_endpoint()}));
   if (name == "nodes")
-    return answer(nodes_json(*cluster_state_.read(), parts_.clock->now(),
+    return answer(nodes_json(*entry_, *cluster_state_.read(), parts_.clock->now(),
                              {metrics_endpoint(), http_endpoint()}));
   if (name == "devices") return answer(devices_json(*devices_));
   if (name.starts_with("device.")) return answer(order_device(*devices_, name, arguments));

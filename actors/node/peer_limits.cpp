@@ -33,6 +33,7 @@ constexpr std::size_t kBytesLikeOne = std::size_t{64} << 10;
 // Of more peers than that, those are forgotten of which nothing waits.
 constexpr std::size_t kManyPeers = 1024;
 constexpr Duration kIdle = std::chrono::minutes(1);
+constexpr Duration kLookEvery = std::chrono::seconds(1);
 
 std::size_t index_of(Load load) {
   return static_cast<std::size_t>(load);
@@ -88,7 +89,8 @@ std::shared_ptr<PeerLimits::Peer> PeerLimits::peer(const NodeId& node) {
 }
 
 void PeerLimits::forget_idle(Time now) {
-  if (peers_.size() <= kManyPeers) return;
+  if (peers_.size() <= kManyPeers || now < next_look_) return;
+  next_look_ = now + kLookEvery;  // not with each message of so many
   std::erase_if(peers_, [&](const auto& one) {
     return one.second.use_count() == 1 && now >= one.second->seen + kIdle;
   });

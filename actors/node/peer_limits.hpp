@@ -102,6 +102,7 @@ class PeerLimits {
   const Options options_;
   mutable std::mutex mutex_;
   std::unordered_map<NodeId, std::shared_ptr<Peer>> peers_;
+  Time next_look_{};                          // for idle ones
   std::vector<security::RateLimit> rates_;    // by load
   std::vector<telemetry::Counter*> taken_;    // likewise
   std::vector<telemetry::Counter*> refused_;  // likewise

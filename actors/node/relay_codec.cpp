@@ -13,7 +13,7 @@ Bytes encode(const RelayMessage& message) {
   const auto endpoints = builder.CreateVectorOfStrings(message.endpoints);
   const auto seen_from = builder.CreateString(message.seen_from);
   builder.Finish(wire::CreateRelay(builder, static_cast<wire::Kind>(message.kind), message.relay,
-                                   endpoints, message.reached, seen_from),
+                                   endpoints, message.reached, seen_from, message.admitted),
                  wire::RelayIdentifier());
   return finished_bytes(builder);
 }
@@ -38,6 +38,7 @@ Result<RelayMessage> decode_relay(ByteView bytes) {
   }
   if (table->seen_from()) message.seen_from = table->seen_from()->str();
   message.reached = table->reached();
+  message.admitted = table->admitted();
   return message;
 }
 

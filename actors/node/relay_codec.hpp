@@ -27,6 +27,7 @@ struct RelayMessage {
   std::vector<std::string> endpoints = {};  // of a dial_wish
   bool reached = false;                     // of a dial_outcome, as is seen_from
   std::string seen_from = {};
+  bool admitted = false;  // of a relay_answer
 };
 
 Bytes encode(const RelayMessage& message);

@@ -52,6 +52,8 @@ Result<std::unique_ptr<Model>> checked(Result<std::unique_ptr<Model>> made) {
 }  // namespace
 
 Result<void> register_model(std::string kind, Factory factory) {
+  if (kind.empty() || !factory)
+    return {ErrorCode::invalid_argument, "a model kind has a name, and a function that makes it"};
   std::lock_guard lock(registry().mutex);
   if (!registry().factories.emplace(kind, std::move(factory)).second)
     return {ErrorCode::already_exists,

@@ -18,7 +18,7 @@ namespace gpunode::model {
 // (take_integer and reject_unknown below write those sentences).
 using Factory = std::function<Result<std::unique_ptr<Model>>(const Settings&)>;
 
-// Adds a kind. Fails with: already_exists.
+// Adds a kind. Fails with: already_exists, invalid_argument (no name, or no function).
 Result<void> register_model(std::string kind, Factory factory);
 
 // Fails with: not_found (unknown kind, naming the nearest), whatever the factory reports, internal

@@ -20,8 +20,8 @@ std::string time_of(const Record& record);
 // As above, with a line end.
 std::string line_of(const Record& record);
 
-// Where records go from now on; null: to standard error. Called by one thread at a time, which must
-// not log in it.
+// Where records go from now on; null: to standard error, as does one at which the sink throws. Called by one
+// thread at a time, which must not log in it.
 using Sink = std::function<void(const Record&)>;
 void set_sink(Sink sink);
 

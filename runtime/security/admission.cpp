@@ -188,8 +188,13 @@ Result<Admissions::PutOut> Admissions::revoke(const Identity& issuer, const Revo
   order.sign(issuer);
   Admissions copy(cluster_);
   if (auto taken = copy.believe(all()); !taken) return taken.error();
-  auto done = copy.revoke_here(issuer, std::move(order), wanted.undo);
+  auto done = copy.revoke_here(issuer, std::move(order), wanted.restore_revoked);
   if (!done) return done.error();
+  if (wanted.restore_revoked && done->back == 0)
+    return {ErrorCode::invalid_argument,
+            "it has put out nobody who could be back by that, so nothing was done; whom another "
+            "node put "
+            "out comes back with new keys only"};
   if (auto added = add({{}, {}, done->orders}); !added) return added.error();
   return done;
 }
@@ -197,7 +202,7 @@ Result<Admissions::PutOut> Admissions::revoke(const Identity& issuer, const Revo
 // Whom the node that is put out has put out itself, or one that it let in and that goes with it, stays
 // out, unless that is to be undone: by this order's issuer, as their word is void now.
 Result<Admissions::PutOut> Admissions::revoke_here(const Identity& issuer, Revocation order,
-                                                   bool undo) {
+                                                   bool restore_revoked) {
   const auto before = revocations_;
   const std::string by =
       "anew, as ordered by " + order.node.short_text() + " or whom that had let in: ";
@@ -222,7 +227,7 @@ Result<Admissions::PutOut> Admissions::revoke_here(const Identity& issuer, Revoc
     anew.issued = order.issued;
     anew.kept = still_named(node, records);
     anew.sign(issuer);
-    if (undo || node == issuer.id() || judge(anew).verdict != Verdict::good) {
+    if (restore_revoked || node == issuer.id() || judge(anew).verdict != Verdict::good) {
       ++done.back;
       continue;
     }

@@ -188,8 +188,8 @@ class Admissions {
   struct RevokeOrder {
     NodeId node;
     std::string reason = {};
-    bool with_admitted = false;  // those that it let in are out, too
-    bool undo = false;           // those that it had put out are back
+    bool with_admitted = false;    // those that it let in are out, too
+    bool restore_revoked = false;  // those that it had put out are back
   };
   struct PutOut {
     // Of the node; then, anew by this issuer, of members that are out by its word or by the word of one
@@ -319,7 +319,7 @@ class Admissions {
   std::set<NodeId> members(WallTime now) const;
   std::vector<std::array<std::byte, 32>> still_named(const NodeId& node,
                                                      const std::vector<Revocation>& orders) const;
-  Result<PutOut> revoke_here(const Identity& issuer, Revocation order, bool undo);
+  Result<PutOut> revoke_here(const Identity& issuer, Revocation order, bool restore_revoked);
   Result<Refounding> refound_here(const RecoveryKey& key, const RefoundOrder& order, WallTime now);
   Revocation disown(const RecoveryKey& key, const NodeId& node, const RefoundOrder& order,
                     WallTime now) const;

@@ -83,6 +83,13 @@ Result<Identity> Identity::load_or_create(storage::FileSystem& files,
                 " is not a key file of this version; restore it from a copy, or move "
                 "the state directory away and join anew as another node"};
   }
+  for (const char* other : {"cluster", "admissions"})
+    if (files.exists(state_directory / other))
+      return {
+          ErrorCode::not_found,
+          path.string() +
+              " is missing, and this state directory has been a node's: restore the file from a "
+              "copy, or move the state directory away and join anew as another node"};
   Identity identity = create();
   if (auto written = identity.store(files, state_directory, {}); !written) return written.error();
   return identity;

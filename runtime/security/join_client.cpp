@@ -177,6 +177,10 @@ std::optional<JoinReport> JoinClient::objection(const JoinBanner& banner, WallTi
     return report(JoinFailure::token_expired,
                   "the join token expired at " + clock_text(token_.expires));
   }
+  if (banner.issuer == IssuerState::put_out)
+    return report(JoinFailure::wrong_token,
+                  "the node that made the token (" + token_.issuer.short_text() +
+                      ") was put out of the cluster, and its tokens admit nobody any more");
   if (banner.issuer == IssuerState::away || banner.issuer == IssuerState::unknown) {
     return report(JoinFailure::issuer_away,
                   "the node that made the token (" + token_.issuer.short_text() + ") is " +

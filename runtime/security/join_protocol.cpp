@@ -117,7 +117,7 @@ Result<JoinBanner> decode_banner(ByteView frame) {
   banner.nonce = reader->array<32>();
   std::uint8_t issuer = reader->u8();
   banner.name = reader->text(Admission::kMaxNameBytes);
-  if (!reader->ok() || issuer > 3) return not_ours("banner");
+  if (!reader->ok() || issuer > 4) return not_ours("banner");
   banner.issuer = static_cast<IssuerState>(issuer);
   return banner;
 }

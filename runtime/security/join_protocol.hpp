@@ -32,7 +32,7 @@ struct JoinHello {
   NodeId issuer;
 };
 
-enum class IssuerState : std::uint8_t { here = 0, up = 1, away = 2, unknown = 3 };
+enum class IssuerState : std::uint8_t { here = 0, up = 1, away = 2, unknown = 3, put_out = 4 };
 
 struct JoinBanner {
   std::uint16_t version_min = kJoinVersion;

@@ -47,8 +47,10 @@ JoinServer::Actions JoinServer::on_hello(WallTime wall, JoinExchange exchange, B
   banner.nonce = banner_nonce(wall);
   if (hello->issuer == parts_.identity.id()) {
     banner.issuer = IssuerState::here;
-  } else if (parts_.admissions.snapshot()->find(hello->issuer) == nullptr) {
+  } else if (const auto list = parts_.admissions.snapshot(); !list->find(hello->issuer)) {
     banner.issuer = IssuerState::unknown;
+  } else if (list->find(hello->issuer)->revoked) {
+    banner.issuer = IssuerState::put_out;
   } else {
     banner.issuer = parts_.is_up(hello->issuer) ? IssuerState::up : IssuerState::away;
   }
@@ -99,17 +101,18 @@ JoinServer::Actions JoinServer::on_relayed(Time now, WallTime wall, const NodeId
   if (!issuer || *issuer != parts_.identity.id()) {
     return refuse_in_clear({relay, via}, JoinRefusal::malformed, "relayed to the wrong node");
   }
-  if (!rate_.allow(via.text(), now))
+  if (!relay_rate_.allow(via.text(), now))
     return refuse_in_clear({relay, via}, JoinRefusal::too_many,
                            "too many attempts to join through node " + name_of(via));
   return decide(now, wall, {relay, via}, frame);
 }
 
 JoinServer::Actions JoinServer::on_relay_answer(const NodeId& issuer, std::uint64_t relay,
-                                                ByteView frame) {
+                                                ByteView frame, bool admitted) {
   const auto found = relays_.find(relay);
   if (found == relays_.end() || found->second.issuer != issuer) return {};
   const auto relayed = relays_.extract(found);
+  if (admitted) give_back(relayed.mapped().address, relayed.mapped().dialled);
   return {Send{relayed.mapped().exchange, to_bytes(frame)}};
 }
 
@@ -150,7 +153,11 @@ JoinServer::Actions JoinServer::decide(Time now, WallTime wall, const Origin& or
   if (!request) {
     return refuse(wall, origin, claim, JoinRefusal::malformed, request.error().detail);
   }
-  TokenVerdict verdict = parts_.tokens.check(request->token, node_id_of(request->sign_key), wall);
+  const NodeId node = node_id_of(request->sign_key);
+  if (parts_.admissions.snapshot()->find(node) != nullptr && !again_rate_.allow(node.text(), now))
+    return refuse_in_clear(origin, JoinRefusal::too_many,
+                           "this node is a member and joins again and again");
+  TokenVerdict verdict = parts_.tokens.check(request->token, node, wall);
   if (verdict != TokenVerdict::good) return refuse_token(wall, origin, *request, verdict);
   return check_address(now, wall, origin, std::move(*request));
 }
@@ -185,11 +192,10 @@ JoinServer::Actions JoinServer::admit(WallTime wall, const Origin& origin,
                               : JoinRefusal::storage_failed;
     return refuse(wall, origin, request, refusal, admission.error().message());
   }
-  // What let somebody in was no attempt of a stranger: many may join from one address.
-  if (origin.via)
-    rate_.give_back(origin.via->text(), 1);
-  else
-    rate_.give_back(detail::party(origin.address), kFramesOfAJoin + (reachable ? 1 : 0));
+  if (fresh && origin.via)
+    relay_rate_.give_back(origin.via->text(), 1);
+  else if (fresh)
+    give_back(origin.address, reachable);
   audit(wall, "node_admitted",
         {{"node", node.text()},
          {"name", request.record.name},
@@ -201,9 +207,14 @@ JoinServer::Actions JoinServer::admit(WallTime wall, const Origin& origin,
   reply.reachable = reachable;
   reply.detail = std::move(remark);
   reply.admission = *admission;
-  Actions actions = answer(origin, welcome(std::move(reply), origin, request));
+  Actions actions = answer(origin, welcome(std::move(reply), origin, request), fresh);
   actions.push_back(Admitted{*admission, request.link_key, request.record, reachable});
   return actions;
+}
+
+// What let somebody in was no attempt of a stranger: many may join from one address.
+void JoinServer::give_back(std::string_view address, bool dialled) {
+  rate_.give_back(detail::party(address), kFramesOfAJoin + (dialled ? 1 : 0));
 }
 
 // Names those whom the new node needs first, and what proves them; the rest comes with its sessions.
@@ -293,8 +304,8 @@ JoinServer::Actions JoinServer::refuse_in_clear(const Origin& origin, JoinRefusa
   return answer(origin, encode_refusal(refusal, detail));
 }
 
-JoinServer::Actions JoinServer::answer(const Origin& origin, Bytes frame) const {
-  if (origin.via) return {AnswerRelay{*origin.via, origin.number, std::move(frame)}};
+JoinServer::Actions JoinServer::answer(const Origin& origin, Bytes frame, bool admitted) const {
+  if (origin.via) return {AnswerRelay{*origin.via, origin.number, std::move(frame), admitted}};
   return {Send{origin.number, std::move(frame)}};
 }
 

@@ -50,6 +50,7 @@ class JoinServer {
     NodeId via;
     std::uint64_t relay = 0;
     Bytes frame;
+    bool admitted = false;  // who asked is a new member: no stranger's attempt
   };
   struct DialBack {  // try to connect to each; then on_dial_back
     std::uint64_t check = 0;
@@ -102,7 +103,7 @@ class JoinServer {
                      ByteView frame);
   // As the relay: the issuer's answer, or that the issuer cannot be reached any more.
   // Nothing: another member says so than was asked, or nobody was.
-  Actions on_relay_answer(const NodeId& issuer, std::uint64_t relay, ByteView frame);
+  Actions on_relay_answer(const NodeId& issuer, std::uint64_t relay, ByteView frame, bool admitted);
   Actions on_relay_failed(std::uint64_t relay);
 
   // As who dialled: which of DialBack's endpoints answered; empty = none.
@@ -162,7 +163,8 @@ class JoinServer {
   void count_strangers(Time now, WallTime wall);
   Actions refuse_token(WallTime wall, const Origin& origin, const JoinRequest& request,
                        TokenVerdict verdict);
-  Actions answer(const Origin& origin, Bytes frame) const;
+  Actions answer(const Origin& origin, Bytes frame, bool admitted = false) const;
+  void give_back(std::string_view address, bool dialled);
   Actions refuse_in_clear(const Origin& origin, JoinRefusal refusal, std::string_view detail) const;
   std::string name_of(const NodeId& node) const;
   std::string unknown_token() const;
@@ -170,7 +172,9 @@ class JoinServer {
 
   Parts parts_;
   RateLimit rate_;
-  RateLimit token_rate_{{.burst = kJoinsAtOnce}};  // of new nodes, by token
+  RateLimit relay_rate_{{.burst = 64, .per_second = 16}};  // of what a member passes on
+  RateLimit token_rate_{{.burst = kJoinsAtOnce}};          // of new nodes, by token
+  RateLimit again_rate_{{.burst = 4, .per_second = 0.1}};  // of who is a member, by node
   Secret<32> banner_key_;  // makes banner nonces recognisable without remembering them
   std::map<std::uint64_t, Relayed> relays_;
   std::map<std::uint64_t, Check> checks_;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "runtime/base/aligned_copy.hpp"
+#include "runtime/base/wire_vector.hpp"
 #include "runtime/snapshot/safetensors.hpp"
 #include "schemas/checkpoint_generated.h"
 
@@ -62,7 +63,7 @@ std::vector<T> copy_of(const Vector* from) {
   return items;
 }
 
-Result<CheckpointMeta> decode_meta(const wire::Manifest& from) {
+Result<CheckpointMeta> decode_meta(const wire::Manifest& from, WireBudget& budget) {
   if (!from.job() || !from.sample_sum() || !from.state_digest())
     return refused("a field is missing");
   CheckpointMeta meta;
@@ -70,9 +71,12 @@ Result<CheckpointMeta> decode_meta(const wire::Manifest& from) {
   meta.job_name = flatbuffers::GetString(from.job_name());
   meta.model.kind = flatbuffers::GetString(from.model_kind());
   if (from.model_settings())
-    for (const wire::Setting* setting : *from.model_settings())
+    for (const wire::Setting* setting : *from.model_settings()) {
+      if (!budget.take(setting->key()->size() + setting->value()->size()))
+        return refused("its model settings lie in one another");
       if (!meta.model.settings.emplace(setting->key()->str(), setting->value()->str()).second)
         return refused("a model setting stands twice");
+    }
   meta.sample_sum = from_wire(*from.sample_sum());
   meta.sample_count = from.sample_count();
   meta.state_digest = from_wire(*from.state_digest());
@@ -80,7 +84,7 @@ Result<CheckpointMeta> decode_meta(const wire::Manifest& from) {
   return meta;
 }
 
-Result<ShardRecord> decode_shard(const wire::Shard& from) {
+Result<ShardRecord> decode_shard(const wire::Shard& from, WireBudget& budget) {
   ShardRecord shard;
   shard.file = from.file()->str();
   if (!is_shard_name(shard.file)) return refused("a shard's name is not one");
@@ -95,6 +99,8 @@ Result<ShardRecord> decode_shard(const wire::Shard& from) {
                          (shard.size_bytes % ShardRecord::kBlockBytes != 0 ? 1 : 0);
   if ((from.blocks() ? from.blocks()->size() : 0) != blocks)
     return refused(shard.file + " has another number of block hashes than blocks");
+  if (!budget.take(blocks * sizeof(Digest)))
+    return refused(shard.file + " has hashes that are another shard's");
   static_assert(sizeof(Digest) == sizeof(wire::Hash128));
   shard.blocks = copy_of<Digest>(from.blocks());
   return shard;
@@ -126,18 +132,18 @@ Result<ParameterRecord> decode_parameter(const wire::Parameter& from, const Mani
   return parameter;
 }
 
-Result<Manifest> decode_tables(const wire::Manifest& from) {
+Result<Manifest> decode_tables(const wire::Manifest& from, WireBudget budget) {
   if (!all_present(from.shards()) || !all_present(from.parameters()) ||
       !all_present(from.model_settings()))
     return refused("a table is missing");
   Manifest manifest;
-  Result<CheckpointMeta> meta = decode_meta(from);
+  Result<CheckpointMeta> meta = decode_meta(from, budget);
   if (!meta) return meta.error();
   manifest.meta = std::move(*meta);
   std::set<std::string> names;
   if (from.shards()) {
     for (const wire::Shard* item : *from.shards()) {
-      Result<ShardRecord> shard = decode_shard(*item);
+      Result<ShardRecord> shard = decode_shard(*item, budget);
       if (!shard) return shard.error();
       if (!names.insert(shard->file).second) return refused(shard->file + " stands twice");
       manifest.shards.push_back(std::move(*shard));
@@ -215,7 +221,7 @@ Result<Manifest> decode_manifest(ByteView bytes) {
                  "checkpoint manifest: written by another version (format " +
                      std::to_string(manifest.format()) + ", this one reads " +
                      std::to_string(kManifestFormat) + ")"};
-  return decode_tables(manifest);
+  return decode_tables(manifest, WireBudget(table.size()));
 }
 
 }  // namespace gpunode::snapshot

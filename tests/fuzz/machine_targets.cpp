@@ -172,7 +172,8 @@ void run_join_server(ByteView input) {
                                 event.bytes));
         break;
       case 2:
-        taken(server.on_relay_answer(world.member.identity.id(), event.who, event.bytes));
+        taken(server.on_relay_answer(world.member.identity.id(), event.who, event.bytes,
+                                     event.who % 2 == 0));
         break;
       case 3:
         clock.advance(std::chrono::milliseconds(number_of(event.bytes) % 100'000));

@@ -45,12 +45,16 @@ class Rights(cluster.ProcessTest):
         for node in (first, second, third):
             self.sees(node, "alive", "first", "second", "third", "away")
         away.kill()
+        self.assert_fails(first.ask("node", "revoke", "second", "--restore-revoked"), 1,
+                          "put out nobody")
         done = second.ask("node", "revoke", "third", "--reason", "sold", "--json")
         self.assertEqual(done.code, 0, str(done))
         for node in (first, second):
             cluster.wait_until(lambda node=node: self.nodes(node)["third"]["health"] == "left",
                                f"{node.name} has put it out")
             self.assertEqual(self.nodes(node)["third"]["roles"], "none")
+            self.assertTrue(self.nodes(node)["third"]["put_out"])
+            self.assertFalse(self.nodes(node)["second"]["put_out"])
         cluster.wait_until(lambda: "put out" in first.said(), "the log tells it")
         self.assertIn("sold", first.said())
         # Neither its own process nor a restart of it is heard again.
@@ -64,6 +68,17 @@ class Rights(cluster.ProcessTest):
         self.assertEqual(self.nodes(first)["third"]["health"], "left")
         cluster.wait_until(lambda: "lets this node in no more" in third.said(), "it is told, too")
         self.assert_says(third.ask("audit", "show").out, "shut_out")
+        self.assert_says(third.ask("nodes").out, "lets this node in no more", "refound")
+        third.kill()
+        again = self.world.run("join", first.join_address, "--state", third.state, "--listen",
+                               "127.0.0.1:0", env={"GPUNODE_TOKEN": self.world.token(first)})
+        self.assert_fails(again, 1, "lets this node in no more", "refound")
+
+    def test_an_empty_word_is_no_wish(self):
+        first = self.world.start("first")
+        for words in (("token", "revoke", ""), ("node", "revoke", ""),
+                      ("cluster", "refound", "--recovery-key", "key", "--without", "")):
+            self.assert_fails(first.ask(*words), 2, "empty")
 
     def test_what_one_that_is_out_orders_at_a_node_that_was_away_is_taken_back(self):
         first = self.world.start("first")

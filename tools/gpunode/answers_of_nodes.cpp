@@ -50,11 +50,13 @@ area           | text     | gpunode wrote it, no library | the part of the node 
 text           | text     | it did not fail | what is said
 
 = @nodes
+shut_out                | text     | no other node is alive here, and some say that they let this one in no more | who says so, and what helps
 nodes                   | list     | | the nodes of the cluster, this one included
 nodes[].id              | text     | | its id
 nodes[].name            | text     | | its name
 nodes[].health          | text     | | alive, suspect, dead or left
 nodes[].since_seconds   | number s | it has been heard of | how long that has been so
+nodes[].put_out         | truth    | | whether it was put out of the cluster, for good
 nodes[].self            | truth    | | whether it is the node that was asked
 nodes[].endpoints       | texts    | | control addresses; none: it only dials
 nodes[].join_endpoints  | texts    | | where others join
@@ -173,6 +175,7 @@ id             | text     | | the node that is out
 name           | text     | | its name
 with_admitted  | truth    | | whether those that it let in are out with it
 kept           | whole    | | how many of them stay
+told           | whole    | | other nodes that are up here and hear of it
 renewed        | whole    | | how many that it had put out are out by this node's word now
 back           | whole    | | how many that it had put out are members again
 silenced       | truth    | | whether what it orders from now on counts for nobody

@@ -46,7 +46,13 @@ Result<security::AuditChain> read_log(const Invocation& invocation,
                    "there is no audit log in " + state.string() +
                        ": no node has been up with this state directory (--state names another "
                        "one)"};
-  if (!files.exists(state / "identity.key")) return none;
+  std::error_code failed;
+  if (!std::filesystem::exists(state / "identity.key", failed)) {
+    if (failed == std::errc::permission_denied)
+      return {ErrorCode::permission_denied,
+              state.string() + " belongs to another user: run the command as that user"};
+    return none;
+  }
   const auto identity = security::Identity::load_or_create(files, state);
   if (!identity) return identity.error();
   return security::read_audit(files, state, identity->sign_key(), visitor);

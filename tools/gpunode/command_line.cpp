@@ -83,6 +83,12 @@ Error surplus(const Command& command, const std::vector<std::string>& words) {
                command.name + "` shows what it takes");
 }
 
+// Texts of one's own choice alone may be empty.
+bool is_free_text(const Command& command, const std::string& flag) {
+  return std::ranges::any_of(
+      command.flags, [&](const Flag& one) { return one.name == flag && one.value == "TEXT"; });
+}
+
 // Parses with an app made from the command's row of the table.
 Result<Arguments> parse_arguments(const Command& command, std::vector<std::string> words) {
   CLI::App app;
@@ -119,6 +125,8 @@ Result<Arguments> parse_arguments(const Command& command, std::vector<std::strin
   for (const auto& [name, list] : values)
     for (const std::string& value : list) {
       if (looks_like_token(value)) return token_as_argument();
+      if (value.empty() && !is_free_text(command, name))
+        return wrong(name + " is given, and empty: is a variable of the shell not set?");
       arguments.add(name, value);
     }
   for (const Operand& operand : command.operands)

@@ -114,7 +114,10 @@ Result<DataOffer> data_set_of(const std::string& name, const toml::node& entry,
       offer.users.push_back(*text);
     }
   }
-  if (fields->size() != (fields->contains("for") ? 2u : 1u)) return wrong();
+  for (const auto& [key, value] : *fields)
+    if (key != "path" && key != "for")
+      return bad("[data." + name + "] has neither use nor place for '" + std::string(key.str()) +
+                 "': it takes path and for" + toml_place(value));
   offer.path = whole_path(*path, file);
   return offer;
 }

@@ -71,7 +71,7 @@ std::vector<std::string> row_of(const json& node) {
   json report = object(node, "health_report");
   json host = object(report, "host");
   json drained = list(report, "drained");
-  std::string health = word(node, "health");
+  std::string health = field<bool>(node, "put_out", false) ? "put out" : word(node, "health");
   if (drained.is_array() && !drained.empty()) health += " (drained)";
   return {word(node, "name") + (field<bool>(node, "self", false) ? " (this one)" : ""),
           word(node, "id").substr(0, 8),
@@ -122,7 +122,8 @@ std::string nodes_text(const json& answer) {
     rows.push_back(row_of(node));
     notes += drained_text(node);
   }
-  return aligned(rows) + notes + rulers_text(answer);
+  const std::string out = word(answer, "shut_out");
+  return (out.empty() ? "" : out + "\n\n") + aligned(rows) + notes + rulers_text(answer);
 }
 
 int run_nodes(const Invocation& invocation) {
@@ -136,11 +137,13 @@ int run_node_revoke(const Invocation& invocation) {
   const json arguments = {{"node", invocation.arguments.text("NODE")},
                           {"reason", invocation.arguments.text("--reason")},
                           {"with_admitted", invocation.arguments.has("--with-admitted")},
-                          {"undo", invocation.arguments.has("--undo")}};
+                          {"restore_revoked", invocation.arguments.has("--restore-revoked")}};
   return tell(invocation, ask_node(invocation, "node.revoke", arguments), [](const json& body) {
     const auto kept = field<std::uint64_t>(body, "kept", 0);
     std::string text = word(body, "name") + " (" + word(body, "id").substr(0, 8) +
                        ") is put out: no node speaks with it any more\n";
+    if (field<std::uint64_t>(body, "told", 1) == 0)
+      text += "no other node is up here to be told: it counts for them once they hear of it\n";
     if (kept > 0)
       text +=
           std::to_string(kept) +

@@ -29,6 +29,7 @@ Result<InferMessage> answer_in(const Result<SharedBytes>& bytes, const std::stri
 void order_infer(const ClusterState& state, const std::function<void(CallRequest)>& call,
                  InferOrder order) {
   const bool known = is_offered(*state.read(), order.model);
+  const PlaceWait place = wait_for_place(known);
   if (auto* request = std::get_if<InferRequest>(&order.request))
     request->timeout_ms = static_cast<std::uint32_t>(order.timeout.count());
   call({.to = {},
@@ -36,13 +37,13 @@ void order_infer(const ClusterState& state, const std::function<void(CallRequest
         .request = SharedBytes::from(encode_infer(order.request)),
         .timeout = order.timeout,
         .done =
-            [&state, model = order.model, known,
+            [&state, model = order.model, known, held = place.held,
              done = std::move(order.done)](const Result<SharedBytes>& bytes) {
               done(answer_in(bytes, model, known || is_offered(*state.read(), model)));
             },
         .may_repeat = true,
         .elsewhere_if_refused = true,
-        .placed_within = placed_within(known)});
+        .placed_within = place.longest});
 }
 
 InferOrder describe_order_of(const Command& command) {

@@ -10,6 +10,7 @@
 #include "actors/inference/detail/model_actor.hpp"
 #include "actors/inference/served_part.hpp"
 #include "actors/mailbox.hpp"
+#include "kernels/model/model_code.hpp"
 
 namespace gpunode::inference {
 namespace {
@@ -96,9 +97,11 @@ caf::actor PartShelf::find(const PartName& name) const {
 
 std::shared_ptr<void> PartShelf::enter(const std::shared_ptr<PartShelf>& shelf,
                                        const NodeId& from) {
-  std::lock_guard lock(shelf->mutex_);
-  if (shelf->waiting_[from] >= kMostWaiting) return {};
-  ++shelf->waiting_[from];
+  {
+    std::lock_guard lock(shelf->mutex_);
+    if (shelf->waiting_[from] >= kMostWaiting) return {};
+    ++shelf->waiting_[from];
+  }
   return {shelf.get(), [shelf, from](void*) {
             std::lock_guard leaving(shelf->mutex_);
             if (--shelf->waiting_[from] == 0) shelf->waiting_.erase(from);
@@ -127,13 +130,23 @@ void PartShelf::pass_on(Unread& request) {
                            std::move(request.reply), std::move(request.place)});
 }
 
-caf::behavior PartShelf::read(const std::shared_ptr<PartShelf>& shelf) {
-  return {[shelf](Unread& request) { shelf->pass_on(request); }};
+caf::behavior PartShelf::read(caf::event_based_actor* self,
+                              const std::shared_ptr<PartShelf>& shelf) {
+  expect_known_messages(self);
+  return {[shelf](Unread& request) {
+    const CallReply reply = request.reply;
+    const auto done = model::guarded("a pass", [&]() -> Result<void> {
+      shelf->pass_on(request);
+      return {};
+    });
+    if (!done) reply(done.error());  // as where there is no memory: others are read all the same
+  }};
 }
 
 // What reads the requests ends with the handler, which alone knows it.
 CallHandler PartShelf::answers(std::shared_ptr<PartShelf> shelf, caf::actor_system& system) {
-  const auto reader = system.spawn([shelf] { return read(shelf); });
+  const auto reader =
+      system.spawn([shelf](caf::event_based_actor* self) { return read(self, shelf); });
   return [shelf = std::move(shelf), reader](const NodeId& from, const SharedBytes& bytes,
                                             CallReply reply) {
     auto place = enter(shelf, from);

@@ -37,7 +37,7 @@ class PartShelf {
 
  private:
   struct Unread;  // a request
-  static caf::behavior read(const std::shared_ptr<PartShelf>& shelf);
+  static caf::behavior read(caf::event_based_actor* self, const std::shared_ptr<PartShelf>& shelf);
   void pass_on(Unread& request);
   caf::actor find(const PartName& name) const;
   // Among what the node waits for, until it is let go; null: it waits for as much as it may.

@@ -83,8 +83,12 @@ Error no_answer() {
   return {ErrorCode::corrupted, "the replica gave no sensible answer"};
 }
 
-Duration placed_within(bool known) {
-  return known ? Duration::zero() : std::chrono::seconds(3);
+PlaceWait wait_for_place(bool known) {
+  constexpr int kMostForNews = 16;
+  static std::atomic<int> waiting = 0;
+  if (known) return {};
+  if (++waiting > kMostForNews) return --waiting, PlaceWait{std::chrono::milliseconds(1), nullptr};
+  return {std::chrono::seconds(3), {&waiting, [](std::atomic<int>* count) { --*count; }}};
 }
 
 Time answer_by_of(const CallReply& reply, Time now, std::chrono::milliseconds timeout) {
@@ -99,8 +103,9 @@ void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams
   const std::chrono::milliseconds timeout(order.request.timeout_ms);
   const bool known = is_offered(*options.cluster->read(), order.model);
   order.request.stream = order.on_piece ? streams->open(std::move(order.on_piece)) : 0;
+  const PlaceWait place = wait_for_place(known);
   const auto done = [streams, stream = order.request.stream, model = order.model, known,
-                     cluster = options.cluster,
+                     held = place.held, cluster = options.cluster,
                      done = std::move(order.done)](const Result<SharedBytes>& bytes) {
     auto answer = answer_in(bytes, model, known || is_offered(*cluster->read(), model));
     const Result<void> told =
@@ -116,7 +121,7 @@ void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams
                                             .may_repeat = true,
                                             .affinity = affinity_of(order.request),
                                             .elsewhere_if_refused = true,
-                                            .placed_within = placed_within(known)});
+                                            .placed_within = place.longest});
 }
 
 GenerateText text_order_of(const Command& command, const Clock& clock) {

@@ -20,8 +20,12 @@ inline constexpr const char* kPieceCall = "generate.piece";
 bool is_offered(const ClusterSnapshot& cluster, const std::string& model);
 Error failure_of(const Error& call, const std::string& model, bool known);
 // How long a replica is looked for. Of a model that no node is `known` to serve: a moment for the news of a
-// fresh `serve`, no longer.
-Duration placed_within(bool known);
+// fresh `serve`, no longer; and not where many wait for such news already.
+struct PlaceWait {
+  Duration longest{};          // zero: as long as the answer may take
+  std::shared_ptr<void> held;  // while it waits
+};
+PlaceWait wait_for_place(bool known);
 // Of an answer that is none.
 Error no_answer();
 // When the answer of a replica must be ready: a request may have `timeout`, but no more than its caller waits

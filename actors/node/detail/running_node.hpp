@@ -95,7 +95,7 @@ class RunningNode {
   };
 
   Result<void> start_parts(const AddDevices& add_devices);
-  void wait_for_a_peer();
+  Result<void> wait_for_a_peer();
   void spawn_children();
   Result<void> open_doors();
   Result<void> open_http_front();

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/aligned_copy.hpp"
+#include "schemas/generate_generated.h"
+
 namespace gpunode::inference {
 namespace {
 
@@ -115,6 +118,28 @@ TEST(GenerateCodec, refuses_requests_out_of_range) {
   request = {};
   request.priority = 101;
   EXPECT_FALSE(decode_generate(encode(GenerateMessage(request))));
+}
+
+// One sequence, told often, is more memory than was sent.
+TEST(GenerateCodec, refuses_stops_that_lie_in_one_another) {
+  const auto message = [](std::size_t times, bool shared) {
+    flatbuffers::FlatBufferBuilder builder;
+    const std::string text(1000, 'x');
+    std::vector<flatbuffers::Offset<flatbuffers::String>> stops;
+    for (std::size_t at = 0; at < times; ++at)
+      stops.push_back(shared && at > 0 ? stops[0] : builder.CreateString(text));
+    const auto all = builder.CreateVector(stops);
+    wire::generate::RequestBuilder request(builder);
+    request.add_stop(all);
+    const auto body = request.Finish();
+    builder.Finish(
+        wire::generate::CreateEnvelope(builder, wire::generate::Body::Request, body.Union()),
+        wire::generate::EnvelopeIdentifier());
+    return finished_bytes(builder);
+  };
+  EXPECT_TRUE(decode_generate(message(16, false)));
+  EXPECT_FALSE(decode_generate(message(16, true)));
+  EXPECT_FALSE(decode_generate(message(100'000, true)));
 }
 
 TEST(GenerateCodec, survives_every_truncation_and_flipped_bit) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/aligned_copy.hpp"
+#include "schemas/infer_generated.h"
+
 namespace gpunode::inference {
 namespace {
 
@@ -32,6 +35,30 @@ TEST(InferCodec, MessagesComeBackAsTheyWere) {
   const auto told = back<InferDescription>(
       InferDescription{"rows", {{"in", TensorKind::fp32, {-1, 4}}}, {}, "digest", 6});
   EXPECT_EQ(told.inputs.front().shape.front(), -1);
+}
+
+// One tensor's bytes, told often, are more memory than was sent.
+TEST(InferCodec, TensorsThatLieInOneAnotherAreRefused) {
+  const auto message = [](bool shared) {
+    flatbuffers::FlatBufferBuilder builder;
+    const std::vector<std::uint8_t> bytes(4000);
+    const auto one = builder.CreateVector(bytes);
+    std::vector<flatbuffers::Offset<wire::infer::Tensor>> tensors;
+    for (int at = 0; at < 8; ++at) {
+      const auto name = builder.CreateString("n" + std::to_string(at));
+      const auto shape = builder.CreateVector(std::vector<std::int64_t>{1000});
+      const auto data = shared ? one : builder.CreateVector(bytes);
+      tensors.push_back(wire::infer::CreateTensor(
+          builder, name, static_cast<std::uint8_t>(TensorKind::fp32), shape, data));
+    }
+    const auto request = wire::infer::CreateRequest(builder, builder.CreateVector(tensors), 1000);
+    builder.Finish(
+        wire::infer::CreateEnvelope(builder, wire::infer::Body::Request, request.Union()),
+        wire::infer::EnvelopeIdentifier());
+    return finished_bytes(builder);
+  };
+  EXPECT_TRUE(decode_infer(message(false)));
+  EXPECT_FALSE(decode_infer(message(true)));
 }
 
 TEST(InferCodec, ATensorHasWhatItsShapeSays) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "actors/inference/part_name.hpp"
+#include "runtime/base/aligned_copy.hpp"
+#include "schemas/model_part_generated.h"
 
 namespace gpunode::inference {
 namespace {
@@ -62,6 +64,27 @@ TEST(PartCodec, WhatIsDamagedIsRefused) {
   for (std::size_t size = 0; size + 8 < good.size(); ++size)
     EXPECT_FALSE(decode_part(ByteView(good).first(size))) << size;
   EXPECT_FALSE(decode_part(Bytes(18u << 20)));
+}
+
+// One list, told five times, is five times the memory that was sent.
+TEST(PartCodec, ListsThatLieInOneAnotherAreRefused) {
+  const auto message = [](bool shared) {
+    flatbuffers::FlatBufferBuilder builder;
+    const wire::model_part::Name name({}, 1, 3);
+    const std::vector<std::int32_t> many(1000);
+    const auto one = builder.CreateVector(many);
+    const auto list = [&] { return shared ? one : builder.CreateVector(many); };
+    const auto positions = list(), texts = list(), pages = list(), chosen = list();
+    const auto values = builder.CreateVector(std::vector<float>(1000));
+    const auto pass =
+        wire::model_part::CreatePass(builder, &name, 1, positions, texts, pages, chosen, values);
+    builder.Finish(
+        wire::model_part::CreateEnvelope(builder, wire::model_part::Body::Pass, pass.Union()),
+        wire::model_part::EnvelopeIdentifier());
+    return finished_bytes(builder);
+  };
+  EXPECT_TRUE(decode_part(message(false)));
+  EXPECT_FALSE(decode_part(message(true)));
 }
 
 TEST(PartCodec, PartsThatCannotBeAreRefused) {

@@ -1,4 +1,7 @@
 // Calls between nodes, from the asking side: who is asked again and who is not, and how each ends.
+#include <set>
+#include <thread>
+
 #include "runtime/directory/directory_codec.hpp"
 #include "tests/unit/actors/node/calls_fixture.hpp"
 
@@ -245,8 +248,64 @@ TEST_F(CallsTest, that_may_be_repeated_are_until_nobody_is_left) {
   EXPECT_NE(second->to, first->to);
   EXPECT_FALSE(is_told(answer));
   calls_->on_peer_gone(second->to);
+  EXPECT_FALSE(is_told(answer)) << "news of another may be on its way";
+  clock_.advance(std::chrono::milliseconds(60));
+  calls_->on_tick();
   ASSERT_TRUE(is_told(answer));
-  EXPECT_FALSE(answer.get());
+  EXPECT_EQ(answer.get().error().code, ErrorCode::peer_lost);
+  EXPECT_TRUE(link_->silent());
+}
+
+TEST_F(CallsTest, are_not_given_to_who_was_lost_a_moment_ago) {
+  calls_->on_peer_gone(peers_[0]);
+  for (int i = 0; i < 20; ++i) {
+    const Answer answer = call_name("both");
+    const auto sent = link_->next();
+    ASSERT_EQ(sent->to, peers_[1]);
+    reply(*sent, ReplyHeader{});
+  }
+  const Answer waiting = call_name("one");
+  EXPECT_TRUE(link_->silent());
+  calls_->on_peer_here(peers_[0]);
+  clock_.advance(std::chrono::milliseconds(60));
+  calls_->on_tick();
+  EXPECT_EQ(link_->next()->to, peers_[0]);
+}
+
+TEST_F(CallsTest, end_with_a_node_that_is_dead_by_all_that_is_known) {
+  auto answer = call_name("both");
+  const auto sent = link_->next();
+  ClusterSnapshot known = *cluster_.read();
+  for (NodeInfo& node : known.nodes)
+    if (node.id == sent->to) node.health = PeerHealth::dead;
+  cluster_.write(known);
+  calls_->on_tick();
+  ASSERT_TRUE(is_told(answer));
+  EXPECT_EQ(answer.get().error().code, ErrorCode::peer_lost);
+}
+
+TEST_F(CallsTest, are_sent_once_though_another_thread_looks_after_them) {
+  std::atomic<bool> ends = false;
+  std::thread looks([&] {
+    while (!ends) calls_->on_tick();
+  });
+  std::vector<Answer> answers;
+  for (int i = 0; i < 3000; ++i) answers.push_back(call_name("both"));
+  ends = true;
+  looks.join();
+  std::set<std::uint64_t> seen;
+  for (int i = 0; i < 3000; ++i) EXPECT_TRUE(seen.insert(link_->next()->message.stream).second);
+  EXPECT_TRUE(link_->silent());
+}
+
+TEST_F(CallsTest, that_have_run_are_not_run_elsewhere_as_their_answer_cannot_be_sent) {
+  const Answer answer =
+      call({.name = "both", .request = SharedBytes::from(Bytes(1)), .elsewhere_if_refused = true});
+  reply(*link_->next(), {.ok = false,
+                         .error = {ErrorCode::resource_exhausted, "the answer is too long"},
+                         .unsent = true});
+  EXPECT_TRUE(is_told(answer));
+  EXPECT_TRUE(link_->silent());
 }
 
 TEST_F(CallsTest, of_stale_offers_are_not_asked_until_the_deadline) {

@@ -68,6 +68,8 @@ TEST(Registry, TakesAKindOfTheEmbeddersOnce) {
   auto twice = register_model("registry-test", factory);
   ASSERT_FALSE(twice);
   EXPECT_EQ(twice.error().code, ErrorCode::already_exists);
+  EXPECT_EQ(register_model("", factory).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(register_model("registry-none", nullptr).error().code, ErrorCode::invalid_argument);
 }
 
 }  // namespace

@@ -18,6 +18,8 @@ TEST(Log, whoever_takes_the_records_gets_them_harmless) {
   std::vector<Record> taken;
   set_sink([&](const Record& record) { taken.push_back(record); });
   warning("net", "a\nforged\x1b[2J line");
+  set_sink([](const Record&) { throw 7; });
+  warning("test", "the sink throws, and the process goes on");
   set_sink(nullptr);
   ASSERT_EQ(taken.size(), 1u);
   EXPECT_EQ(taken[0].level, "warning");

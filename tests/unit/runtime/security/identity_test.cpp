@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <type_traits>
 
@@ -118,6 +120,21 @@ TEST(Identity, refuses_a_key_file_that_others_can_read) {
     ASSERT_FALSE(loaded);
     EXPECT_EQ(loaded.error().code, ErrorCode::permission_denied);
     EXPECT_NE(loaded.error().detail.find("chmod 600 " + path.string()), std::string::npos);
+  }
+}
+
+TEST(Identity, names_a_missing_key_file_instead_of_becoming_another_node) {
+  for (const char* other : {"cluster", "admissions"}) {
+    TemporaryFolder folder;
+    storage::PosixFileSystem files;
+    ASSERT_TRUE(Identity::load_or_create(files, folder.path()));
+    std::ofstream(folder.path() / other) << "of a node that has been here";
+    std::filesystem::remove(folder.path() / "identity.key");
+    const auto loaded = Identity::load_or_create(files, folder.path());
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().code, ErrorCode::not_found);
+    EXPECT_NE(loaded.error().detail.find("restore"), std::string::npos);
+    EXPECT_FALSE(std::filesystem::exists(folder.path() / "identity.key"));
   }
 }
 

@@ -201,7 +201,7 @@ TEST(JoinServer, gives_garbage_no_answer_and_keeps_nothing_of_it) {
                   std::holds_alternative<JoinServer::Relay>(action));
     }
     (void)server.on_relayed(Time{}, kNow, NodeId{}, round, frame);
-    (void)server.on_relay_answer(NodeId{}, round, frame);
+    (void)server.on_relay_answer(NodeId{}, round, frame, round % 2 == 0);
     (void)server.on_dial_back(kNow, round, "x");
   }
   EXPECT_EQ(fixture.admissions.snapshot()->size(), 1u);

@@ -141,6 +141,19 @@ TEST(Join, names_both_clocks_when_they_differ) {
   }
 }
 
+TEST(Join, names_an_issuer_that_was_put_out) {
+  World world;
+  const auto token = world.member.tokens->create(
+      {std::chrono::minutes(15), 1, {"tcp://10.0.0.1:7600"}, kRightsDefault}, world.cluster,
+      world.member.identity, world.clock.wall());
+  ASSERT_TRUE(token);
+  ASSERT_TRUE(world.founder.admissions->revoke(
+      world.founder.identity, {.node = world.member.identity.id()}, world.clock.wall()));
+  const auto action = world.join(*JoinToken::parse(token->text()), world.founder);
+  EXPECT_EQ(outcome(action), "wrong_token");
+  EXPECT_NE(sentence(action).find("was put out"), std::string::npos) << sentence(action);
+}
+
 TEST(Join, names_an_issuer_that_is_away_or_dies_on_the_way) {
   World world;
   world.member.up.clear();

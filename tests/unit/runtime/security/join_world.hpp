@@ -92,7 +92,7 @@ struct World {
     return settle(node, node.server->on_frame(clock.now(), clock.wall(), 7, address, frame));
   }
 
-  std::optional<Bytes> settle(Node& node, JoinServer::Actions actions) {
+  std::optional<Bytes> settle(Node& node, JoinServer::Actions actions, bool* is_new = nullptr) {
     std::optional<Bytes> out;
     for (std::size_t at = 0; at < actions.size(); ++at) {
       JoinServer::Action action = actions[at];
@@ -104,17 +104,22 @@ struct World {
         out = send->frame;
       } else if (auto* relay = std::get_if<JoinServer::Relay>(&action)) {
         EXPECT_EQ(relay->issuer, founder.identity.id());
-        auto answer = settle(
-            founder, founder.server->on_relayed(clock.now(), clock.wall(), node.identity.id(),
-                                                relay->relay, relay->frame));
+        bool is_new = false;
+        auto answer =
+            settle(founder,
+                   founder.server->on_relayed(clock.now(), clock.wall(), node.identity.id(),
+                                              relay->relay, relay->frame),
+                   &is_new);
         if (!answer) continue;
         EXPECT_TRUE(
-            node.server->on_relay_answer(joiner.identity.id(), relay->relay, *answer).empty())
+            node.server->on_relay_answer(joiner.identity.id(), relay->relay, *answer, is_new)
+                .empty())
             << "nobody but the issuer answers";
-        more(node.server->on_relay_answer(founder.identity.id(), relay->relay, *answer));
+        more(node.server->on_relay_answer(founder.identity.id(), relay->relay, *answer, is_new));
       } else if (auto* back = std::get_if<JoinServer::AnswerRelay>(&action)) {
         EXPECT_EQ(back->via, member.identity.id());
         out = back->frame;
+        if (is_new) *is_new = back->admitted;
       } else if (auto* dial = std::get_if<JoinServer::DialBack>(&action)) {
         dialled.insert(dialled.end(), dial->endpoints.begin(), dial->endpoints.end());
         more(node.server->on_dial_back(clock.wall(), dial->check,

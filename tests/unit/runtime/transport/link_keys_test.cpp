@@ -1,10 +1,28 @@
 // A node's links take another key: what becomes of its sessions, and of who has not heard of it.
+#include <algorithm>
+
 #include "tests/unit/runtime/transport/link_fixture.hpp"
 
 namespace gpunode::transport::test {
 namespace {
 
 constexpr Lane kLane = Lane::control;
+
+// What is sent as a session closes is lost: it is sent until it is there.
+bool arrives(Link& link, const NodeId& from, Journal& at, const NodeId& to,
+             const std::string& text) {
+  const auto is_here = [&](const auto& events) {
+    return std::ranges::any_of(events, [&](const auto& event) {
+      return event.received && event.received->from == from &&
+             as_text(event.received->message.body) == text;
+    });
+  };
+  for (int tries = 0; tries < 100; ++tries) {
+    (void)link.send(to, kLane, text_message(1, text));
+    if (at.wait(is_here, std::chrono::milliseconds(300))) return true;
+  }
+  return false;
+}
 
 TEST(LinkKeys, OpensTheSessionsAnewAtTheSamePorts) {
   MeshNet net;
@@ -32,12 +50,10 @@ TEST(LinkKeys, OpensTheSessionsAnewAtTheSamePorts) {
     ASSERT_TRUE(all_up(round)) << round;
     EXPECT_EQ(links[0]->control_endpoints(), ports);
     for (int n = 1; n < 3; ++n) {
-      ASSERT_TRUE(send_when_up(*links[n], heard[n], node_id(1), kLane, text_message(1, "to")));
-      ASSERT_TRUE(send_when_up(*links[0], heard[0], node_id(n + 1), kLane, text_message(1, "fro")));
+      const std::string text = "round " + std::to_string(round);
+      EXPECT_TRUE(arrives(*links[n], node_id(n + 1), heard[0], node_id(1), text));
+      EXPECT_TRUE(arrives(*links[0], node_id(1), heard[n], node_id(n + 1), text));
     }
-    EXPECT_TRUE(heard[0].wait_messages(2 * (round - 1)));
-    EXPECT_TRUE(heard[1].wait_messages(round - 1));
-    EXPECT_TRUE(heard[2].wait_messages(round - 1));
   }
   for (auto& link : links) link->close();
 }
