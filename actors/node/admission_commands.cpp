@@ -144,11 +144,10 @@ Result<json> revoke_node(const AdmissionOptions& options, const json& arguments,
   const auto node = node_of(options, field<std::string>(arguments, "node", ""));
   if (!node) return node.error();
   const bool with_admitted = field<bool>(arguments, "with_admitted", false);
-  auto done =
-      options.admissions->revoke(*options.identity,
-                                 {*node, field<std::string>(arguments, "reason", ""), with_admitted,
-                                  field<bool>(arguments, "restore_revoked", false)},
-                                 now);
+  auto done = options.admissions->revoke(*options.identity,
+                                         {*node, field<std::string>(arguments, "reason", ""),
+                                          with_admitted, field<bool>(arguments, "restore", false)},
+                                         now);
   if (!done) return done.error();
   added.revocations = std::move(done->orders);
   const auto cluster = options.cluster->read();

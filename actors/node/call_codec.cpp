@@ -9,7 +9,8 @@ namespace wire = gpunode::wire::call;
 
 namespace {
 
-constexpr std::size_t kMaxHeaderBytes = 16 * 1024;
+constexpr std::size_t kMaxHeaderBytes = 16 * 1024, kMaxDetailBytes = 4096;
+constexpr std::string_view kCut = " [cut]";
 
 }  // namespace
 
@@ -23,7 +24,9 @@ Bytes encode(const CallMessage& message) {
   } else {
     const auto& reply = std::get<ReplyHeader>(message);
     kind = wire::Body::Reply;
-    std::string detail = reply.error.detail.substr(0, 4096);
+    std::string detail = reply.error.detail;
+    if (detail.size() > kMaxDetailBytes)
+      detail = detail.substr(0, kMaxDetailBytes - kCut.size()).append(kCut);
     body = wire::CreateReply(builder, reply.ok, static_cast<std::uint16_t>(reply.error.code),
                              builder.CreateString(detail), reply.not_run, reply.lost, reply.unsent)
                .Union();

@@ -139,8 +139,9 @@ class Node {
   // it until then), not_found (who did offers it no more), resource_exhausted (too many calls wait
   // there, or too many of its answers here unread: the detail says whether the handler has run),
   // permission_denied (this node lacks the role call), peer_lost (its node is gone: the handler may
-  // have run), timeout, and whatever the handler fails with. Not on a thread that runs a handler at
-  // once: wrong_state; a handler that calls its own node waits for another handler thread.
+  // have run), timeout, and whatever the handler fails with; of its detail another node is told 4 KiB.
+  // Not on a thread that runs a handler at once: wrong_state; a handler that calls its own node waits
+  // for another handler thread.
   virtual Result<std::string> call(const std::string& name, std::string_view request,
                                    std::chrono::milliseconds timeout,
                                    Retry retry = Retry::never) = 0;

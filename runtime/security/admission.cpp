@@ -193,8 +193,7 @@ Result<Admissions::PutOut> Admissions::revoke(const Identity& issuer, const Revo
   if (wanted.restore_revoked && done->back == 0)
     return {ErrorCode::invalid_argument,
             "it has put out nobody who could be back by that, so nothing was done; whom another "
-            "node put "
-            "out comes back with new keys only"};
+            "node put out comes back with new keys only"};
   if (auto added = add({{}, {}, done->orders}); !added) return added.error();
   return done;
 }

@@ -49,10 +49,10 @@ Result<ClusterIdentity> ClusterIdentity::init(storage::FileSystem& files,
                                               const storage::Path& state_directory,
                                               const Identity& identity, const SignKey& recovery) {
   if (files.exists(state_directory / "admissions"))
-    return {ErrorCode::corrupted, (state_directory / "cluster").string() +
-                                      " is missing, and this state directory has been a node's: "
-                                      "restore the file from a copy, or "
-                                      "move the state directory away"};
+    return {ErrorCode::corrupted,
+            (state_directory / "cluster").string() +
+                " is missing, and this state directory has been a node's: restore the file from a "
+                "copy, or move the state directory away"};
   ClusterIdentity cluster;
   cluster.id.value = random_array<16>();
   cluster.founder = identity.id();

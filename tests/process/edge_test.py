@@ -67,7 +67,12 @@ class Edge(cluster.ProcessTest):
 
     def inodes(self, node):
         folder = f"/proc/{node.process.pid}/fd"
-        links = [os.readlink(os.path.join(folder, name)) for name in os.listdir(folder)]
+        links = []
+        for name in os.listdir(folder):
+            try:
+                links.append(os.readlink(os.path.join(folder, name)))
+            except FileNotFoundError:  # closed meanwhile
+                pass
         return {link[len("socket:["):-1] for link in links if link.startswith("socket:[")}
 
     def test_floods_from_many_addresses_keep_nobody_out(self):

@@ -72,8 +72,11 @@ class Operator(cluster.ProcessTest):
         self.addCleanup(follower.stdout.close)
         def reads_it():
             fds = f"/proc/{follower.pid}/fd"
-            return any(os.path.realpath(f"{fds}/{one}").endswith("a/node.log")
-                       for one in os.listdir(fds))
+            try:
+                return any(os.path.realpath(f"{fds}/{one}").endswith("a/node.log")
+                           for one in os.listdir(fds))
+            except FileNotFoundError:  # one was closed meanwhile
+                return False
 
         cluster.wait_until(reads_it, "it has opened the log")
         os.rename(self.world.path("a/node.log"), self.world.path("a/node.log.1"))

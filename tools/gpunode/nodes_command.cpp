@@ -122,7 +122,7 @@ std::string nodes_text(const json& answer) {
     rows.push_back(row_of(node));
     notes += drained_text(node);
   }
-  const std::string out = word(answer, "shut_out");
+  const auto out = field<std::string>(answer, "shut_out", "");
   return (out.empty() ? "" : out + "\n\n") + aligned(rows) + notes + rulers_text(answer);
 }
 
@@ -137,7 +137,7 @@ int run_node_revoke(const Invocation& invocation) {
   const json arguments = {{"node", invocation.arguments.text("NODE")},
                           {"reason", invocation.arguments.text("--reason")},
                           {"with_admitted", invocation.arguments.has("--with-admitted")},
-                          {"restore_revoked", invocation.arguments.has("--restore-revoked")}};
+                          {"restore", invocation.arguments.has("--restore-revoked")}};
   return tell(invocation, ask_node(invocation, "node.revoke", arguments), [](const json& body) {
     const auto kept = field<std::uint64_t>(body, "kept", 0);
     std::string text = word(body, "name") + " (" + word(body, "id").substr(0, 8) +

@@ -15,6 +15,12 @@ TEST(CallCodec, carries_calls_and_replies_and_survives_damage) {
   ASSERT_TRUE(call);
   EXPECT_EQ(std::get<CallHeader>(*call).name, "model/x");
   EXPECT_EQ(std::get<CallHeader>(*call).timeout_ms, 250u);
+  const auto cut = decode_call(
+      encode(CallMessage(ReplyHeader{false, {ErrorCode::timeout, std::string(5000, 'x')}})));
+  ASSERT_TRUE(cut);
+  const std::string& told = std::get<ReplyHeader>(*cut).error.detail;
+  EXPECT_EQ(told.size(), 4096u);
+  EXPECT_TRUE(told.ends_with("x [cut]"));
   auto reply = decode_call(encode(CallMessage(ReplyHeader{false, {ErrorCode::timeout, "late"}})));
   ASSERT_TRUE(reply);
   EXPECT_EQ(std::get<ReplyHeader>(*reply).error.code, ErrorCode::timeout);
