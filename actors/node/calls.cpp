@@ -15,7 +15,8 @@ constexpr auto kStaleOffers = std::chrono::seconds(3);
 constexpr Duration kLookUnplaced = std::chrono::milliseconds(20);
 constexpr Duration kLookPlaced = std::chrono::milliseconds(200);
 // Who was lost gets no calls for so long, unless it is heard of before.
-constexpr auto kLostFor = std::chrono::seconds(1);
+constexpr Duration kLostFor = std::chrono::seconds(1);
+constexpr Duration kBulkLostFor = std::chrono::milliseconds(100);  // its other lane may go with it
 constexpr Duration kShortestLook = std::chrono::milliseconds(1);
 // Of 1024 entries that the directory takes of a node; jobs and its health are others.
 constexpr std::size_t kMostOffers = 512;
@@ -327,7 +328,8 @@ void Calls::on_peer_gone(const NodeId& peer, bool bulk_alone) {
   std::vector<std::uint64_t> again;
   {
     std::lock_guard lock(mutex_);
-    if (!bulk_alone) lost_[peer] = options_.clock->now();
+    Time& until = lost_[peer];
+    until = std::max(until, options_.clock->now() + (bulk_alone ? kBulkLostFor : kLostFor));
     for (auto next = pending_.begin(); next != pending_.end();) {
       const auto it = next++;
       if (it->second.at != peer) continue;
@@ -348,7 +350,7 @@ void Calls::on_peer_here(const NodeId& peer) {
 bool Calls::is_lost(const NodeId& peer) {
   const auto found = lost_.find(peer);
   if (found == lost_.end()) return false;
-  if (options_.clock->now() < found->second + kLostFor) return true;
+  if (options_.clock->now() < found->second) return true;
   lost_.erase(found);
   return false;
 }

@@ -135,7 +135,7 @@ class Calls : public std::enable_shared_from_this<Calls> {
   std::map<std::optional<ErrorCode>, telemetry::Counter*> ended_;  // by outcome
   std::uint64_t next_call_ = 1;
   ReplicaChoice choice_;
-  std::map<NodeId, Time> lost_;  // when; others are told a moment later
+  std::map<NodeId, Time> lost_;  // until when it gets no calls
   std::function<void()> keep_time_ = [] {};
   bool timed_ = false;  // somebody keeps the time
   bool withdrawn_ = false;
