@@ -28,7 +28,7 @@ set(CMAKE_CUDA_ARCHITECTURES ${architectures})
 set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # linked below, by the programs and the archive
 enable_language(CUDA)
 set(CMAKE_CUDA_STANDARD_DEFAULT "")  # CMake is to add no -std of its own
-find_package(CUDAToolkit REQUIRED GLOBAL)
+find_package(CUDAToolkit REQUIRED)
 find_package(Threads REQUIRED)
 
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/toolkit/*.cpp
@@ -41,7 +41,7 @@ target_include_directories(gpunode_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIR
 target_compile_options(gpunode_cuda PRIVATE
   "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-std=c++20 --fmad=false -Xcompiler=-Wall>")
 set_target_properties(gpunode_cuda PROPERTIES CUDA_ARCHITECTURES "${architectures}")
-set(runtime CUDA::cudart_static ${CMAKE_DL_LIBS} rt)
+set(runtime ${CUDA_cudart_static_LIBRARY} ${CMAKE_DL_LIBS} rt)
 get_property(libraries GLOBAL PROPERTY GPUNODE_LIBRARIES_cuda)
 set_property(GLOBAL PROPERTY GPUNODE_LIBRARIES_cuda ${libraries} ${runtime})
 list(JOIN architectures ", " shown)
