@@ -89,8 +89,9 @@ class Journal {
     return wait([&](const auto& events) { return count_in(events, peer, lane, state) >= times; });
   }
   // Until that many frames of the peer were thrown away for that cause.
-  bool wait_dropped(const NodeId& from, Dropped why, std::size_t times) {
-    return wait([&](const auto&) { return dropped_[{from, why}] >= times; });
+  bool wait_dropped(const NodeId& from, Dropped why, std::size_t times,
+                    std::chrono::milliseconds limit = kHangLimit) {
+    return wait([&](const auto&) { return dropped_[{from, why}] >= times; }, limit);
   }
   bool wait_messages(std::size_t count) {
     return wait([&](const auto& events) { return messages_in(events) >= count; });
