@@ -116,7 +116,6 @@ Result<void> check_ranges(const GenerateRequest& request) {
     }
   if (request.priority > kMostPriority) return bad("priority must be 0 to 100");
   if (request.likely.value_or(0) > kMostLikely) return bad("likely must be 0 to 20");
-  if (request.stop.size() > kMostStops) return bad("stop has at most 16 sequences");
   for (const std::string& sequence : request.stop)
     if (sequence.size() > kLongestStopBytes) return bad("a stop sequence has at most 1024 bytes");
   return {};

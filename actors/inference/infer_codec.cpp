@@ -83,10 +83,10 @@ bool read_all(const flatbuffers::Vector<flatbuffers::Offset<From>>* from, WireBu
     To made;
     if (!read_form(one, budget, made)) return false;
     if constexpr (std::is_same_v<To, InferTensor>) {
-      if (one->data() && !budget.take(one->data()->size())) return false;
-      if (one->data())
-        made.data = to_bytes(
-            {reinterpret_cast<const std::byte*>(one->data()->data()), one->data()->size()});
+      if (const auto* data = one->data()) {
+        if (!budget.take(data->size())) return false;
+        made.data = to_bytes({reinterpret_cast<const std::byte*>(data->data()), data->size()});
+      }
       if (!is_whole(made)) return false;
     }
     to.push_back(std::move(made));

@@ -301,7 +301,6 @@ void load_peers(Entry& entry) {
 
 Result<std::unique_ptr<Entry>> enter(const NodeConfig& config, const NodeParts& parts,
                                      Router& router) {
-  if (auto good = check_config(config); !good) return good.error();
   auto listen = listen_endpoints(config.listen);
   if (!listen) return listen.error();
   auto state = storage::StateDirectory::open(*parts.files, config.state_directory);

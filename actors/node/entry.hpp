@@ -71,6 +71,7 @@ struct Entry {
 // Node::check.
 Result<void> check_config(const NodeConfig& config);
 
+// `config`: one that check_config() takes.
 Result<std::unique_ptr<Entry>> enter(const NodeConfig& config, const NodeParts& parts,
                                      Router& router);
 

@@ -48,10 +48,12 @@ void write(std::string_view level, std::string_view area, std::string_view text)
   const Record record{std::chrono::system_clock::now(), std::string(level), std::string(area),
                       harmless(text)};  // parts of it may be another node's words
   std::lock_guard lock(one_record_at_a_time());
-  if (the_sink()) try {
+  if (the_sink()) {
+    try {
       return the_sink()(record);
     } catch (...) {  // it is the embedder's; the line is not lost for that
     }
+  }
   const std::string line = line_of(record);
   std::fwrite(line.data(), 1, line.size(), stderr);
 }

@@ -45,11 +45,13 @@ JoinServer::Actions JoinServer::on_hello(WallTime wall, JoinExchange exchange, B
   banner.node = parts_.identity.id();
   banner.name = parts_.name;
   banner.nonce = banner_nonce(wall);
+  const auto list = parts_.admissions.snapshot();
+  const Standing* issuer = list->find(hello->issuer);
   if (hello->issuer == parts_.identity.id()) {
     banner.issuer = IssuerState::here;
-  } else if (const auto list = parts_.admissions.snapshot(); !list->find(hello->issuer)) {
+  } else if (issuer == nullptr) {
     banner.issuer = IssuerState::unknown;
-  } else if (list->find(hello->issuer)->revoked) {
+  } else if (issuer->revoked) {
     banner.issuer = IssuerState::put_out;
   } else {
     banner.issuer = parts_.is_up(hello->issuer) ? IssuerState::up : IssuerState::away;
