@@ -1,6 +1,8 @@
 #include "actors/inference/kserve.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -24,23 +26,86 @@ Number number_at(ByteView bytes, std::size_t at) {
   return value;
 }
 
+// JSON written as it is told: an answer's tensors are not made a tree of first.
+class JsonText {
+ public:
+  template <class Value>
+  void field(std::string_view name, const Value& value) {
+    begin(name);
+    add(value);
+  }
+  template <class Content>
+  void list(std::string_view name, const Content& content) {
+    begin(name);
+    within('[', ']', content);
+  }
+  template <class Content>
+  void object(std::string_view name, const Content& content) {
+    begin(name);
+    within('{', '}', content);
+  }
+  template <class Value>
+  void element(const Value& value) {
+    separate();
+    add(value);
+  }
+  template <class Content>
+  void object(const Content& content) {
+    separate();
+    within('{', '}', content);
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  template <class Content>
+  void within(char opening, char closing, const Content& content) {
+    text_ += opening;
+    content();
+    text_ += closing;
+  }
+  void separate() {
+    if (!text_.empty() && text_.back() != '[' && text_.back() != '{') text_ += ',';
+  }
+  void begin(std::string_view name) {
+    separate();
+    text_ += '"';
+    text_ += name;
+    text_ += "\":";
+  }
+  void add(std::string_view text) { text_ += dumped(text); }
+  // The fewest digits that are read as it again, never as a whole number, which has no -0; JSON has none for
+  // what is no number.
+  template <class Number>
+  requires std::is_arithmetic_v<Number>
+  void add(Number value) {
+    if constexpr (std::is_floating_point_v<Number>)
+      if (!std::isfinite(value)) return void(text_ += "null");
+    char digits[32];
+    const std::string_view shown(digits, std::to_chars(digits, std::end(digits), value).ptr);
+    text_ += shown;
+    if (std::is_floating_point_v<Number> && shown.find_first_of(".e") == shown.npos) text_ += ".0";
+  }
+
+  std::string text_;
+};
+
+template <class Number>
+void add_numbers(ByteView bytes, JsonText& to) {
+  for (std::size_t at = 0; at < bytes.size() / sizeof(Number); ++at)
+    to.element(number_at<Number>(bytes, at));
+}
+
 // Of a tensor that is whole.
-nlohmann::json values_of(const InferTensor& tensor) {
-  auto values = nlohmann::json::array();
+void add_values(const InferTensor& tensor, JsonText& to) {
   const ByteView bytes = tensor.data;
-  if (tensor.kind == TensorKind::fp32)
-    for (std::size_t at = 0; at < bytes.size() / 4; ++at)
-      values.push_back(number_at<float>(bytes, at));
-  if (tensor.kind == TensorKind::int64)
-    for (std::size_t at = 0; at < bytes.size() / 8; ++at)
-      values.push_back(number_at<std::int64_t>(bytes, at));
+  if (tensor.kind == TensorKind::fp32) add_numbers<float>(bytes, to);
+  if (tensor.kind == TensorKind::int64) add_numbers<std::int64_t>(bytes, to);
   if (tensor.kind == TensorKind::bytes)
     for (std::size_t at = 0; at < bytes.size();) {
       const auto size = number_at<std::uint32_t>(bytes.subspan(at), 0);
-      values.push_back(std::string(as_text(bytes.subspan(at + 4, size))));
+      to.element(as_text(bytes.subspan(at + 4, size)));
       at += 4 + size;
     }
-  return values;
 }
 
 nlohmann::json forms_of(const std::vector<TensorForm>& forms) {
@@ -72,27 +137,30 @@ Result<Written> infer_answer(const std::string& model, const InferCall& call,
     if (std::ranges::find(answer.outputs, wanted.name, &InferTensor::name) == answer.outputs.end())
       return Error{ErrorCode::invalid_argument,
                    "the model has no output '" + wanted.name + "': its metadata lists them"};
-  auto outputs = nlohmann::json::array();
   std::string behind;
   bool any_binary = false;
-  for (const InferTensor& tensor : answer.outputs) {
-    if (!is_wanted(call, tensor.name)) continue;
-    nlohmann::json told{
-        {"name", tensor.name}, {"datatype", name_of(tensor.kind)}, {"shape", tensor.shape}};
-    if (is_binary(call, tensor.name)) {
-      any_binary = true;
-      told["parameters"] = {{"binary_data_size", tensor.data.size()}};
-      behind += as_text(tensor.data);
-    } else {
-      told["data"] = values_of(tensor);
-    }
-    outputs.push_back(std::move(told));
-  }
-  nlohmann::json told{{"model_name", model},
-                      {"model_version", std::to_string(answer.version)},
-                      {"outputs", std::move(outputs)}};
-  if (!call.id.empty()) told["id"] = call.id;
-  Written written{dumped(told)};
+  JsonText json;
+  const auto add_output = [&](const InferTensor& tensor) {
+    json.field("name", tensor.name);
+    json.field("datatype", name_of(tensor.kind));
+    json.list("shape", [&] {
+      for (const std::int64_t size : tensor.shape) json.element(size);
+    });
+    if (!is_binary(call, tensor.name)) return json.list("data", [&] { add_values(tensor, json); });
+    any_binary = true;
+    json.object("parameters", [&] { json.field("binary_data_size", tensor.data.size()); });
+    behind += as_text(tensor.data);
+  };
+  json.object([&] {
+    if (!call.id.empty()) json.field("id", call.id);
+    json.field("model_name", model);
+    json.field("model_version", std::to_string(answer.version));
+    json.list("outputs", [&] {
+      for (const InferTensor& tensor : answer.outputs)
+        if (is_wanted(call, tensor.name)) json.object([&] { add_output(tensor); });
+    });
+  });
+  Written written{json.take()};
   if (any_binary) written.json_bytes = written.body.size();
   written.body += behind;
   return written;

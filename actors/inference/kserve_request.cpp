@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "actors/inference/detail/json_of_strangers.hpp"
 #include "actors/inference/kserve.hpp"
@@ -20,14 +21,30 @@ Error bad(std::string why) {
   return {ErrorCode::invalid_argument, std::move(why)};
 }
 
+using Names = std::span<const std::string_view>;
+constexpr std::string_view kOfCall[] = {"id", "parameters", "inputs", "outputs"};
+constexpr std::string_view kOfInput[] = {"name", "shape", "datatype", "parameters", "data"};
+constexpr std::string_view kOfInputParameters[] = {"binary_data_size"};
+constexpr std::string_view kOfOutput[] = {"name", "parameters"};
+constexpr std::string_view kOfOutputParameters[] = {"binary_data"};
+constexpr std::string_view kOfParameters[] = {"binary_data_output"};
+
 // The fields that an object may have; else the error.
 std::optional<Error> unknown_in(const nlohmann::json& object, const std::string& what,
-                                const std::vector<std::string>& known) {
+                                Names known) {
   if (!object.is_object()) return bad(what + " is no JSON object");
-  for (const auto& [name, value] : object.items())
+  for (const auto& [name, value] : object.get_ref<const nlohmann::json::object_t&>())
     if (std::ranges::find(known, name) == known.end())
-      return bad(what + ": " + unknown_word("field", name, known));
+      return bad(what + ": " +
+                 unknown_word("field", name, std::vector<std::string>(known.begin(), known.end())));
   return {};
+}
+
+// An object without fields where there is none.
+const nlohmann::json& parameters_in(const nlohmann::json& object) {
+  static const nlohmann::json kNone = nlohmann::json::object();
+  const auto found = object.find("parameters");
+  return found == object.end() ? kNone : *found;
 }
 
 Result<std::string> text_in(const nlohmann::json& object, const char* field,
@@ -116,8 +133,7 @@ Result<void> take_binary(const nlohmann::json& size, std::string_view& behind,
 
 Result<InferTensor> read_input(const nlohmann::json& from, std::string_view& behind) {
   std::string what = "an input";
-  if (auto wrong = unknown_in(from, what, {"name", "shape", "datatype", "parameters", "data"}))
-    return *wrong;
+  if (auto wrong = unknown_in(from, what, kOfInput)) return *wrong;
   auto name = text_in(from, "name", what);
   if (!name) return name.error();
   InferTensor tensor{.name = *name};
@@ -134,8 +150,8 @@ Result<InferTensor> read_input(const nlohmann::json& from, std::string_view& beh
       }))
     return bad(what + ": its 'shape' is no list of sizes");
   tensor.shape = shape->get<std::vector<std::int64_t>>();
-  const nlohmann::json parameters = from.value("parameters", nlohmann::json::object());
-  if (auto wrong = unknown_in(parameters, what + "'s parameters", {"binary_data_size"}))
+  const nlohmann::json& parameters = parameters_in(from);
+  if (auto wrong = unknown_in(parameters, what + "'s parameters", kOfInputParameters))
     return *wrong;
   const auto data = from.find("data");
   if (parameters.contains("binary_data_size") == (data != from.end()))
@@ -151,13 +167,13 @@ Result<InferTensor> read_input(const nlohmann::json& from, std::string_view& beh
 }
 
 Result<WantedOutput> read_output(const nlohmann::json& from, bool binary_outputs) {
-  if (auto wrong = unknown_in(from, "an output", {"name", "parameters"})) return *wrong;
+  if (auto wrong = unknown_in(from, "an output", kOfOutput)) return *wrong;
   auto name = text_in(from, "name", "an output");
   if (!name) return name.error();
   WantedOutput wanted{*name, binary_outputs};
-  const nlohmann::json parameters = from.value("parameters", nlohmann::json::object());
+  const nlohmann::json& parameters = parameters_in(from);
   const std::string what = "output '" + *name + "'s parameters";
-  if (auto wrong = unknown_in(parameters, what, {"binary_data"})) return *wrong;
+  if (auto wrong = unknown_in(parameters, what, kOfOutputParameters)) return *wrong;
   const auto binary = flag_in(parameters, "binary_data");
   if (!binary) return binary.error();
   if (parameters.contains("binary_data")) wanted.binary = *binary;
@@ -196,18 +212,18 @@ class TextParameters {
   const nlohmann::json& from_;
 };
 
-const std::vector<std::string> kTextParameters = {"binary_data_output",
-                                                  "max_tokens",
-                                                  "temperature",
-                                                  "top_p",
-                                                  "top_k",
-                                                  "min_p",
-                                                  "presence_penalty",
-                                                  "frequency_penalty",
-                                                  "seed",
-                                                  "stop",
-                                                  "priority",
-                                                  "repetition_penalty"};
+constexpr std::string_view kTextParameters[] = {"binary_data_output",
+                                                "max_tokens",
+                                                "temperature",
+                                                "top_p",
+                                                "top_k",
+                                                "min_p",
+                                                "presence_penalty",
+                                                "frequency_penalty",
+                                                "seed",
+                                                "stop",
+                                                "priority",
+                                                "repetition_penalty"};
 
 Result<GenerateRequest> read_text(const InferTensor& input, const nlohmann::json& parameters,
                                   std::uint64_t random) {
@@ -251,10 +267,11 @@ Result<void> read_tensors(const nlohmann::json& json, std::string_view& behind, 
   if (!behind.empty())
     return bad("the body has " + std::to_string(behind.size()) +
                " bytes behind its JSON that no input's 'binary_data_size' speaks of");
-  const nlohmann::json outputs = json.value("outputs", nlohmann::json::array());
-  if (!outputs.is_array() || outputs.size() > kMostTensors)
+  const auto outputs = json.find("outputs");
+  if (outputs == json.end()) return {};
+  if (!outputs->is_array() || outputs->size() > kMostTensors)
     return bad("'outputs' is a list of at most 16 outputs");
-  for (const nlohmann::json& one : outputs) {
+  for (const nlohmann::json& one : *outputs) {
     auto output = read_output(one, call.binary_outputs);
     if (!output) return output.error();
     call.outputs.push_back(*std::move(output));
@@ -275,22 +292,20 @@ Result<InferCall> read_infer(std::string_view body, std::optional<std::size_t> j
   const nlohmann::json json =
       object_within<nlohmann::json>(body.substr(0, body.size() - behind.size()), kDeepest);
   if (!json.is_object()) return bad("the request's body is no JSON object");
-  if (auto wrong = unknown_in(json, "the request", {"id", "parameters", "inputs", "outputs"}))
-    return *wrong;
+  if (auto wrong = unknown_in(json, "the request", kOfCall)) return *wrong;
   InferCall call;
   if (const auto id = json.find("id"); id != json.end()) {
     if (!id->is_string()) return bad("'id' is a text");
     call.id = id->get<std::string>();
   }
-  const nlohmann::json parameters = json.value("parameters", nlohmann::json::object());
+  const nlohmann::json& parameters = parameters_in(json);
   if (!parameters.is_object()) return bad("'parameters' is an object");
   const auto binary = flag_in(parameters, "binary_data_output");
   if (!binary) return binary.error();
   call.binary_outputs = *binary;
   if (auto read = read_tensors(json, behind, call); !read) return read.error();
   if (call.inputs.size() != 1 || call.inputs.front().name != kTextInput) {
-    if (auto wrong = unknown_in(parameters, "the parameters", {"binary_data_output"}))
-      return *wrong;
+    if (auto wrong = unknown_in(parameters, "the parameters", kOfParameters)) return *wrong;
     return call;
   }
   auto text = read_text(call.inputs.front(), parameters, random);

@@ -2,7 +2,8 @@
 // against a named baseline of the same run: a call to a model of the same process against the bare
 // function, a call to one of another process against a bare round trip of libzmq with CURVE, and
 // KServe's infer over HTTP against an echo by cpp-httplib. All take turns, so that whatever else the
-// machine does hits them alike.
+// machine does hits them alike; HTTP on one core and on two.
+#include <sched.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -78,9 +79,51 @@ int answer(const std::string& folder) {
   for (;;) ::pause();
 }
 
+// Where a way's two sides run, as the scheduler's own choice is now the one and now the other: a round trip
+// between two cores of a virtual machine takes three times as long as one within a core.
+enum class Cores { any, one, two };
+
+constexpr const char* text_of(Cores cores) {
+  return cores == Cores::one ? ", one core" : cores == Cores::two ? ", two cores" : "";
+}
+
+// This thread and all of the other process.
+class Placement {
+ public:
+  explicit Placement(pid_t other) : other_(other) {
+    ::sched_getaffinity(0, sizeof all_, &all_);
+    for (int core = 0; core < CPU_SETSIZE && cores_.size() < 2; ++core)
+      if (CPU_ISSET(core, &all_)) cores_.push_back(core);
+  }
+  bool has_two() const { return cores_.size() == 2; }
+  void put(Cores cores) const {
+    if (cores == Cores::any) return put(all_, all_);
+    put(only(cores_.front()), only(cores == Cores::one ? cores_.front() : cores_.back()));
+  }
+
+ private:
+  static cpu_set_t only(int core) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(core, &set);
+    return set;
+  }
+  void put(const cpu_set_t& own, const cpu_set_t& others) const {
+    ::sched_setaffinity(0, sizeof own, &own);
+    for (const auto& thread :
+         std::filesystem::directory_iterator("/proc/" + std::to_string(other_) + "/task"))
+      ::sched_setaffinity(std::stoi(thread.path().filename().string()), sizeof others, &others);
+  }
+
+  const pid_t other_;
+  cpu_set_t all_{};
+  std::vector<int> cores_;
+};
+
 struct Way {
   std::string name;
   std::function<bool()> round;
+  Cores cores = Cores::any;
   std::vector<double> microseconds = {};
 
   double percentile(std::size_t percent) const {
@@ -90,17 +133,20 @@ struct Way {
   }
 };
 
-void measure(std::vector<Way>& ways) {
+void measure(std::vector<Way>& ways, const Placement& placement) {
   for (int turn = 0; turn <= kTurns; ++turn)
-    for (Way& way : ways)
+    for (Way& way : ways) {
+      placement.put(way.cores);
       for (int i = 0; i < kRounds / kTurns; ++i) {
         const auto begin = SteadyClock::now();
         if (!way.round()) give_up(way.name + ": no answer");
         const std::chrono::duration<double, std::micro> took = SteadyClock::now() - begin;
         if (turn > 0) way.microseconds.push_back(took.count());  // the first one warms up
       }
+    }
+  placement.put(Cores::any);
   for (const Way& way : ways)
-    std::printf("%-34s p50 %8.1f us, p99 %8.1f us\n", way.name.c_str(), way.percentile(50),
+    std::printf("%-40s p50 %8.1f us, p99 %8.1f us\n", way.name.c_str(), way.percentile(50),
                 way.percentile(99));
 }
 
@@ -142,8 +188,9 @@ json input_of(json fields) {
   return {{"inputs", {std::move(fields)}}};
 }
 
-// The ways over HTTP: infer as JSON and in binary, and the same bodies as they come back from the echo.
-void add_http(std::vector<Way>& ways, const std::string& url, int echo_port,
+// The ways over HTTP: infer as JSON and in binary, and the same bodies as they come back from the echo; each
+// on one core, and on two where there are as many.
+void add_http(std::vector<Way>& ways, const std::string& url, int echo_port, bool two_cores,
               const std::vector<float>& row) {
   const auto place = cli::parse_http_url(url);
   if (!place) give_up(place.error().message());
@@ -159,11 +206,13 @@ void add_http(std::vector<Way>& ways, const std::string& url, int echo_port,
   const auto add = [&](const std::string& name, const std::shared_ptr<cli::HttpAsker>& whom,
                        const std::string& path, const std::string& body,
                        const std::string& header) {
-    ways.push_back({name, [=] {
-                      const auto told = whom->ask(path, body, {}, header);
-                      if (told && told->status != 200) give_up(told->body);
-                      return told.has_value();
-                    }});
+    const auto round = [=] {
+      const auto told = whom->ask(path, body, {}, header);
+      if (told && told->status != 200) give_up(told->body);
+      return told.has_value();
+    };
+    ways.push_back({name + text_of(Cores::one), round, Cores::one});
+    if (two_cores) ways.push_back({name + text_of(Cores::two), round, Cores::two});
   };
   const std::string json_length =
       "Inference-Header-Content-Length: " + std::to_string(head.size()) + "\r\n";
@@ -180,7 +229,7 @@ const Way& way_of(const std::vector<Way>& ways, const std::string& name) {
 }
 
 // Whether all bars are kept.
-bool tell(const std::vector<Way>& ways, bool with_echo) {
+bool tell(const std::vector<Way>& ways, bool with_echo, bool two_cores) {
   const auto p50 = [&](const std::string& name) { return way_of(ways, name).percentile(50); };
   const double function = p50("bare function");
   const double added = p50("call, this process") - function;
@@ -194,8 +243,11 @@ bool tell(const std::vector<Way>& ways, bool with_echo) {
   };
   ratio("call, another process", "bare libzmq with CURVE");
   if (with_echo) {
-    ratio("over HTTP, JSON", "cpp-httplib's echo, JSON");
-    ratio("over HTTP, binary", "cpp-httplib's echo, binary");
+    for (const Cores cores : {Cores::one, Cores::two})
+      for (const std::string form : {"JSON", "binary"})
+        if (cores == Cores::one || two_cores)
+          ratio("over HTTP, " + form + text_of(cores),
+                "cpp-httplib's echo, " + form + text_of(cores));
   } else {
     std::printf("HTTP is held against nothing: built without cpp-httplib (libcpp-httplib-dev)\n");
   }
@@ -229,11 +281,13 @@ int ask(const std::string& folder, bool require) {
   ways.push_back({"bare libzmq with CURVE", [&] { return bare.round(request.size()); }});
   ways.push_back({"call, another process", [&] { return call(*node, "model/far", row); }});
   const int echo_port = std::atoi(told[5].c_str());
-  add_http(ways, told[4], echo_port, row);
-  measure(ways);
-  const bool kept = tell(ways, echo_port != 0);
+  const pid_t answers = std::atoi(told[6].c_str());
+  const Placement placement(answers);
+  add_http(ways, told[4], echo_port, placement.has_two(), row);
+  measure(ways, placement);
+  const bool kept = tell(ways, echo_port != 0, placement.has_two());
   node->leave();
-  ::kill(std::atoi(told[6].c_str()), SIGKILL);  // else it writes into the folder that is removed
+  ::kill(answers, SIGKILL);  // else it writes into the folder that is removed
   ::pclose(other);
   return kept || !require ? 0 : 1;
 }

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 
 namespace gpunode::inference::kserve {
 namespace {
@@ -135,6 +138,42 @@ TEST(KServe, WritesAnswersAsJsonAndInBinary) {
   EXPECT_EQ(binary->body.substr(*binary->json_bytes), std::string("\4\0\0\0upon", 8));
   call.outputs = {{"other", false}};
   EXPECT_THAT(infer_answer("m", call, answer).error().detail, HasSubstr("other"));
+}
+
+TEST(KServe, WritesNumbersThatAreReadAsTheyWere) {
+  const std::vector<float> values = {0.1f,         -1e-40f, 3.4028235e38f,
+                                     16777216,     -0.0f,   std::numeric_limits<float>::infinity(),
+                                     std::nanf("")};
+  InferAnswer answer;
+  InferTensor numbers_out{"n", TensorKind::fp32, {static_cast<std::int64_t>(values.size())}, {}};
+  numbers_out.data = to_bytes(std::as_bytes(std::span(values)));
+  InferTensor texts{"t", TensorKind::bytes, {2}, {}};
+  for (const std::string& text : {std::string("a\"[\n"), std::string("\xff")}) {
+    const auto size = static_cast<std::uint32_t>(text.size());
+    const auto length = std::as_bytes(std::span(&size, 1)), bytes = as_bytes(text);
+    texts.data.insert(texts.data.end(), length.begin(), length.end());
+    texts.data.insert(texts.data.end(), bytes.begin(), bytes.end());
+  }
+  answer.outputs = {numbers_out, texts};
+  const auto written = infer_answer("a \"model\"", {}, answer);
+  ASSERT_TRUE(written);
+  const Json told = Json::parse(written->body);
+  EXPECT_EQ(told["model_name"], "a \"model\"");
+  const Json& shown = told["outputs"][0]["data"];
+  ASSERT_EQ(shown.size(), values.size());
+  for (std::size_t i = 0; i + 2 < values.size(); ++i) {
+    EXPECT_EQ(static_cast<float>(shown[i].get<double>()), values[i]);
+    EXPECT_EQ(std::signbit(shown[i].get<double>()), std::signbit(values[i]));
+  }
+  EXPECT_TRUE(shown[5].is_null() && shown[6].is_null()) << "JSON has no infinity";
+  EXPECT_EQ(told["outputs"][1]["data"], (Json{"a\"[\n", "\xef\xbf\xbd"}));
+}
+
+TEST(KServe, BoundsTheLevelsOfARequestOutsideOfItsTexts) {
+  const std::string brackets = R"(, "id": "[[[[[[[[[[[[[[[[\"[[\\")";
+  EXPECT_TRUE(read_infer(with_input(kData, brackets), {}, 1));
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  EXPECT_THAT(refusal(with_input("\"data\": " + deep)).detail, HasSubstr("no JSON object"));
 }
 
 TEST(KServe, DescribesModels) {
