@@ -21,12 +21,13 @@ float* packing_scratch() {
 }
 
 // Columns that a thread takes at a time, whole tiles of them: several pieces a thread, as one may be
-// slower than another; each packs x again, so they are not small.
-std::size_t columns_of_part(std::size_t columns, int threads) {
-  constexpr std::size_t kPartsOfThread = 4, kLeast = 2;
+// slower than another; each packs x again, so they are not small, and fewer where x has many rows.
+std::size_t columns_of_part(std::size_t rows, std::size_t columns, int threads) {
+  constexpr std::size_t kPartsOfThread = 4, kManyRows = 2 * RowProduct::kTogether, kLeast = 2;
   const std::size_t groups =
       (columns + RowProduct::kColumnsTogether - 1) / RowProduct::kColumnsTogether;
-  const std::size_t parts = kPartsOfThread * static_cast<std::size_t>(threads);
+  const std::size_t parts =
+      (rows < kManyRows ? kPartsOfThread : 2) * static_cast<std::size_t>(threads);
   return RowProduct::kColumnsTogether * std::max(kLeast, (groups + parts - 1) / parts);
 }
 
@@ -53,7 +54,7 @@ Result<void> matmul_independent_rows(tensor::Stream& stream, const ops::MatmulAr
     multiply(product, 0, product.columns, packing_scratch());
     return {};
   }
-  const std::size_t each = columns_of_part(product.columns, team->threads());
+  const std::size_t each = columns_of_part(product.rows, product.columns, team->threads());
   team->run(static_cast<int>((product.columns + each - 1) / each), [&](int part) {
     const std::size_t begin = static_cast<std::size_t>(part) * each;
     multiply(product, begin, std::min(product.columns, begin + each), packing_scratch());

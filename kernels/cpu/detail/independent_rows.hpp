@@ -14,8 +14,8 @@ struct RowProduct {
   static constexpr std::size_t kChunk = 512;           // of K: part of what the sum is
   static constexpr std::size_t kTogether = 64;         // rows of x that are packed at a time
   static constexpr std::size_t kColumnsTogether = 48;  // whole tiles of each instruction set
-  static constexpr std::size_t kScratch = kTogether * kChunk;  // floats, of a thread
-  const float *x, *w, *bias;                                   // bias may be null
+  static constexpr std::size_t kScratch = 2 * kTogether * kChunk;  // floats, of a thread
+  const float *x, *w, *bias;                                       // bias may be null
   float* y;
   std::size_t rows, columns, inner;
   Format format = Format::fp32;
