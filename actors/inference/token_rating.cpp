@@ -35,13 +35,11 @@ std::vector<model::Token> best_of(std::span<const float> scores, std::size_t cou
 
 TokenReport rate_token(std::span<const float> scores, model::Token token, std::size_t likely,
                        const tokenizer::Tokenizer& tokenizer) {
-  double top = -std::numeric_limits<double>::infinity();
-  for (const float score : scores)
-    if (std::isfinite(score)) top = std::max(top, static_cast<double>(score));
-  double total = 0;
-  for (const float score : scores)
-    if (std::isfinite(score)) total += tensor::exact_exp(score - top);
-  const double norm = top + tensor::exact_log(total);
+  const float top = tensor::largest_finite(scores);
+  thread_local std::vector<float> chances;  // by that of the best one
+  chances.resize(scores.size());
+  tensor::exact_chances(scores, top, 1, 0, chances);
+  const double norm = static_cast<double>(top) + tensor::exact_log(tensor::exact_sum(chances));
   const auto rated = [&](model::Token one) {
     RatedToken made{tokenizer.bytes_of(one), {}};
     const float score = scores[static_cast<std::size_t>(one)];

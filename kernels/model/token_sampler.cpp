@@ -1,22 +1,23 @@
 #include "kernels/model/token_sampler.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <optional>
+#include <limits>
+#include <numeric>
 
 #include "kernels/tensor/exact_math.hpp"
 #include "runtime/base/rng.hpp"
 
 namespace gpunode::model {
-
 namespace {
 
-// The best finite score, the first one of several; nothing where there is none.
-std::optional<std::size_t> best_of(std::span<const float> scores) {
-  std::optional<std::size_t> best;
-  for (std::size_t token = 0; token < scores.size(); ++token)
-    if (std::isfinite(scores[token]) && (!best || scores[token] > scores[*best])) best = token;
-  return best;
+// Chances from 2^-60 to 1 by the upper bits of their float32: eight buckets for each power of two.
+constexpr std::uint32_t kBuckets = 60 * 8 + 1;
+std::uint32_t bucket_of(float chance) {
+  constexpr std::uint32_t kShift = 20, kFirst = (127 - 60) * 8;
+  const std::uint32_t upper = std::bit_cast<std::uint32_t>(chance) >> kShift;
+  return std::min(upper > kFirst ? upper - kFirst : 0, kBuckets - 1);
 }
 
 }  // namespace
@@ -47,67 +48,103 @@ std::span<const float> TokenSampler::penalised(std::span<const float> logits) {
   return scores_;
 }
 
-double TokenSampler::chance(float score, double top) const {
-  return tensor::exact_exp((static_cast<double>(score) - top) / options_.temperature);
+void TokenSampler::find_chances(std::span<const float> scores, float top) {
+  // What has less than 2^-60 of the best one's chance would never be drawn.
+  const double least = std::max(0x1p-60, options_.min_p);
+  chances_.resize(scores.size());
+  const double scale =
+      std::min<double>(1 / options_.temperature, std::numeric_limits<float>::max());
+  tensor::exact_chances(scores, top, static_cast<float>(scale), static_cast<float>(least),
+                        chances_);
 }
 
-// Sorts the candidates as far as it keeps them.
-void TokenSampler::keep_top_p(double top) {
-  double total = 0;
-  for (const Candidate& one : candidates_) total += chance(one.score, top);
+// The best ones so far are halved as often as they are twice as many.
+void TokenSampler::keep_top_k(std::span<const float> scores) {
+  const auto most = static_cast<std::size_t>(options_.top_k);
+  const auto halve = [&] {
+    if (candidates_.size() <= most) return;
+    const auto last = candidates_.begin() + static_cast<std::ptrdiff_t>(most - 1);
+    std::nth_element(candidates_.begin(), last, candidates_.end());
+    candidates_.resize(most);
+  };
+  candidates_.clear();
+  float worst = 0;  // chance; one that has less is none of them
+  for (std::size_t at = 0; at < scores.size(); ++at) {
+    if (chances_[at] <= 0 || chances_[at] < worst) continue;
+    candidates_.push_back({scores[at], static_cast<Token>(at), chances_[at]});
+    if (candidates_.size() < 2 * most) continue;
+    halve();
+    worst = candidates_.back().chance;
+  }
+  halve();
+  std::ranges::fill(chances_, 0.0f);
+  for (const Candidate& one : candidates_)
+    chances_[static_cast<std::size_t>(one.token)] = one.chance;
+}
+
+// Of all tokens, by their chance in buckets of an eighth of a binade each, the upper ones are kept whole; of the
+// bucket in which enough are together the best.
+void TokenSampler::keep_top_p(std::span<const float> scores) {
+  double sums[kBuckets] = {};
+  for (const float chance : chances_)
+    if (chance > 0) sums[bucket_of(chance)] += static_cast<double>(chance);
+  const double wanted = options_.top_p * tensor::exact_sum(chances_);
   double kept = 0;
-  std::size_t count = 0;
-  for (std::size_t block = 64; count < candidates_.size(); block *= 4) {
-    const auto begin = candidates_.begin() + static_cast<std::ptrdiff_t>(count);
-    const std::size_t end = std::min(count + block, candidates_.size());
-    std::partial_sort(begin, candidates_.begin() + static_cast<std::ptrdiff_t>(end),
-                      candidates_.end());
-    for (; count < end; ++count) {
-      if (count > 0 && kept >= options_.top_p * total) return candidates_.resize(count);
-      kept += chance(candidates_[count].score, top);
-    }
+  std::uint32_t bucket = kBuckets - 1;
+  for (; bucket > 0 && kept + sums[bucket] < wanted; --bucket) kept += sums[bucket];
+  candidates_.clear();
+  for (std::size_t at = 0; at < scores.size(); ++at) {
+    float& chance = chances_[at];
+    if (chance <= 0 || bucket_of(chance) > bucket) continue;
+    if (bucket_of(chance) == bucket)
+      candidates_.push_back({scores[at], static_cast<Token>(at), chance});
+    chance = 0;
+  }
+  std::sort(candidates_.begin(), candidates_.end());
+  for (const Candidate& one : candidates_) {
+    if (kept > 0 && kept >= wanted) return;
+    kept += static_cast<double>(one.chance);
+    chances_[static_cast<std::size_t>(one.token)] = one.chance;
   }
 }
 
-Token TokenSampler::draw(std::span<const Candidate> from, double top, std::uint64_t number) const {
-  double total = 0;
-  for (const Candidate& one : from) total += chance(one.score, top);
+// By blocks, so that few of them are looked through.
+Token TokenSampler::draw(std::uint64_t number) {
+  constexpr std::size_t kBlock = 256;
+  const std::span<const float> all = chances_;
+  const auto block_at = [&](std::size_t at) {
+    return all.subspan(at, std::min(kBlock, all.size() - at));
+  };
+  sums_.clear();
+  for (std::size_t at = 0; at < all.size(); at += kBlock)
+    sums_.push_back(tensor::exact_sum(block_at(at)));
+  const double total = std::accumulate(sums_.begin(), sums_.end(), 0.0);
   double left = static_cast<double>(mix(options_.seed, number) >> 11) * 0x1.0p-53 * total;
-  for (const Candidate& one : from) {
-    left -= chance(one.score, top);
-    if (left < 0) return one.token;
+  std::span<const float> block;
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    if (sums_[i] > 0) block = block_at(i * kBlock);
+    if (left < sums_[i]) break;
+    left -= sums_[i];
   }
-  return from.back().token;
+  std::size_t drawn = 0;
+  for (std::size_t i = 0; i < block.size() && left >= 0; ++i) {
+    if (block[i] > 0) drawn = i;
+    left -= static_cast<double>(block[i]);
+  }
+  return static_cast<Token>(block.data() - all.data()) + static_cast<Token>(drawn);
 }
 
 Token TokenSampler::choose(std::span<const float> logits) {
   const std::span<const float> scores = penalised(logits);
-  const auto best = best_of(scores);
-  if (!best) return 0;
+  const float top = tensor::largest_finite(scores);
+  if (!std::isfinite(top)) return 0;
   const std::uint64_t number = draws_++;
-  Token token = static_cast<Token>(*best);
+  auto token = static_cast<Token>(std::ranges::find(scores, top) - scores.begin());
   if (options_.temperature > 0) {
-    const double top = scores[*best];
-    // What has less than 2^-60 of the best one's chance would never be drawn.
-    double least = top - 41.6 * options_.temperature;
-    if (options_.min_p > 0)
-      least = std::max(least, top + options_.temperature * tensor::exact_log(options_.min_p));
-    candidates_.clear();
-    for (std::size_t at = 0; at < scores.size(); ++at)
-      if (std::isfinite(scores[at]) && (scores[at] >= least || at == *best))
-        candidates_.push_back({scores[at], static_cast<Token>(at)});
-    const auto most = static_cast<std::size_t>(options_.top_k);
-    if (options_.top_k > 0 && most < candidates_.size()) {
-      std::nth_element(candidates_.begin(),
-                       candidates_.begin() + static_cast<std::ptrdiff_t>(most - 1),
-                       candidates_.end());
-      candidates_.resize(most);
-    }
-    if (options_.top_p < 1) keep_top_p(top);
-    // In one order, whatever a sort left: that of their numbers.
-    if (options_.top_k > 0 || options_.top_p < 1)
-      std::ranges::sort(candidates_, {}, &Candidate::token);
-    token = draw(candidates_, top, number);
+    find_chances(scores, top);
+    if (options_.top_k > 0) keep_top_k(scores);
+    if (options_.top_p < 1) keep_top_p(scores);
+    token = draw(number);
   }
   if (options_.presence_penalty != 0 || options_.frequency_penalty != 0) ++chosen_[token];
   read(std::span(&token, 1));

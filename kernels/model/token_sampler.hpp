@@ -1,7 +1,7 @@
 // Chooses the next token from a model's scores. The choice is a function of (seed, number of the draw,
 // scores, tokens so far), so a request repeated elsewhere gives the same text. Owned by whoever
-// generates; no threads. Costs a pass over the scores, and a sort of those that may be chosen only where
-// the options ask for it.
+// generates; no threads. Costs some passes over the scores, and sorts few of them, only where the options
+// ask for it.
 // Sources: Holtzman et al., "The Curious Case of Neural Text Degeneration", 2020 (top_p); Nguyen et
 // al., "Min-p Sampling", 2024; Keskar et al., "CTRL", 2019 (repetition); OpenAI's API reference
 // (presence and frequency). In the order that transformers applies them in.
@@ -41,21 +41,25 @@ class TokenSampler {
   struct Candidate {
     float score;
     Token token;
+    float chance = 0;
     // Of two equal ones the smaller number is better.
     bool operator<(const Candidate& other) const {
       return score != other.score ? score > other.score : token < other.token;
     }
   };
   std::span<const float> penalised(std::span<const float> logits);
-  Token draw(std::span<const Candidate> from, double top, std::uint64_t number) const;
-  double chance(float score, double top) const;
-  void keep_top_p(double top);
+  void find_chances(std::span<const float> scores, float top);
+  void keep_top_k(std::span<const float> scores);
+  void keep_top_p(std::span<const float> scores);
+  Token draw(std::uint64_t number);
 
   SamplingOptions options_;
   std::uint64_t draws_ = 0;
   std::map<Token, std::uint32_t> chosen_;  // how often
   std::vector<bool> seen_;                 // in the prompt or chosen
   std::vector<float> scores_;
+  std::vector<float> chances_;  // of each token, by the best one's; 0: it is not to be drawn
+  std::vector<double> sums_;    // of blocks of them
   std::vector<Candidate> candidates_;
 };
 
