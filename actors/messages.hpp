@@ -75,6 +75,8 @@ struct Command {
   std::string name;       // "nodes", "train", ...
   std::string arguments;  // a JSON object
   std::function<void(std::string)> answer;
+  // Whether somebody waits for it still, as far as is known; any thread, quick. Empty: that is not known.
+  std::function<bool()> is_awaited = {};
 };
 
 // --- who did what, for the audit log; done: once it is on disk ---

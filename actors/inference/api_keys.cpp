@@ -15,7 +15,8 @@ using nlohmann::json;
 constexpr std::string_view kPrefix = "gpnk-";
 constexpr std::size_t kIdBytes = 6, kSecretBytes = 32, kMostKeys = 10'000, kLongestName = 64;
 const std::vector<std::string>& right_names() {
-  static const std::vector<std::string> names = {"infer", "list", "metrics"};  // by their bits
+  static const std::vector<std::string> names = {"infer", "list", "metrics",
+                                                 "priority"};  // by their bits
   return names;
 }
 
@@ -96,7 +97,7 @@ std::string api_rights_text(ApiRights rights) {
 }
 
 Result<ApiRights> parse_api_rights(std::string_view text) {
-  if (text == "all") return kMayInfer | kMayList | kMayMetrics;
+  if (text == "all") return kMayInfer | kMayList | kMayMetrics | kMayGoFirst;
   ApiRights rights = 0;
   for (std::string_view rest = text; !rest.empty();) {
     std::string_view word = rest.substr(0, rest.find(','));
@@ -109,7 +110,7 @@ Result<ApiRights> parse_api_rights(std::string_view text) {
   }
   if (rights == 0)
     return Error{ErrorCode::invalid_argument,
-                 "a key without any right opens nothing: name some of infer,list,metrics"};
+                 "a key without any right opens nothing: name some of infer,list,metrics,priority"};
   return rights;
 }
 

@@ -17,6 +17,7 @@ using ApiRights = std::uint32_t;
 inline constexpr ApiRights kMayInfer = 1;    // have texts continued, and rows answered
 inline constexpr ApiRights kMayList = 2;     // see which models there are
 inline constexpr ApiRights kMayMetrics = 4;  // read the node's figures
+inline constexpr ApiRights kMayGoFirst = 8;  // say which priority a text has
 
 // "infer, list". Names with commas between them, or "all"; fails with invalid_argument.
 std::string api_rights_text(ApiRights rights);

@@ -114,6 +114,7 @@ Result<void> check_ranges(const GenerateRequest& request) {
       text << name << " must be " << low << " to " << high;
       return bad(text.str());
     }
+  if (request.client.size() > kLongestClient) return bad("a client's name has at most 64 bytes");
   if (request.priority > kMostPriority) return bad("priority must be 0 to 100");
   if (request.likely.value_or(0) > kMostLikely) return bad("likely must be 0 to 20");
   for (const std::string& sequence : request.stop)
@@ -139,7 +140,8 @@ Result<GenerateMessage> checked(const wire::Request& in, WireBudget budget) {
                       .whole_prompt = in.whole_prompt(),
                       .chat = text_of(in.chat()),
                       .echo = in.echo(),
-                      .form = text_of(in.form())};
+                      .form = text_of(in.form()),
+                      .client = flatbuffers::GetString(in.client())};
   if (in.prompt_tokens())
     out.prompt_tokens.assign(in.prompt_tokens()->begin(), in.prompt_tokens()->end());
   if (in.reports()) out.likely = in.likely();
@@ -165,13 +167,14 @@ Bytes encode(const GenerateMessage& message) {
     auto chat = octets(builder, request->chat);
     auto tokens = builder.CreateVector(request->prompt_tokens);
     auto form = octets(builder, request->form);
+    auto client = builder.CreateString(request->client);
     body = wire::CreateRequest(builder, prompt, request->max_tokens, request->temperature,
                                request->top_k, request->seed, request->timeout_ms, request->top_p,
                                request->min_p, request->presence_penalty,
                                request->frequency_penalty, request->repetition_penalty, stop,
                                request->stream, request->priority, request->whole_prompt, chat,
                                tokens, request->echo, request->likely.has_value(),
-                               static_cast<std::uint8_t>(request->likely.value_or(0)), form)
+                               static_cast<std::uint8_t>(request->likely.value_or(0)), form, client)
                .Union();
   } else if (const auto* piece = std::get_if<GeneratePiece>(&message)) {
     kind = wire::Body::Piece;

@@ -16,6 +16,10 @@ namespace gpunode::inference {
 
 inline constexpr std::size_t kLongestStopBytes = 1024;
 
+inline constexpr std::size_t kLongestClient = 64;
+inline constexpr std::size_t kLongestTextBytes =
+    1 << 20;  // of a prompt; the mesh takes no longer one
+
 struct GenerateRequest {
   std::string prompt;
   std::uint32_t max_tokens = 128;  // to 65536; 0: as many as the model reads beside the prompt
@@ -33,7 +37,8 @@ struct GenerateRequest {
   std::string chat = {};       // not empty: stands for the prompt (chat_form.hpp)
   std::vector<std::int32_t> prompt_tokens = {};  // not empty: stand for the prompt as they are
   bool echo = false;                             // the text begins with the prompt
-  std::string form = {};  // not empty: what the text is to be (runtime/grammar/grammar.hpp)
+  std::string form = {};    // not empty: what the text is to be (runtime/grammar/grammar.hpp)
+  std::string client = {};  // of the node that asks; kLongestClient
   std::optional<std::uint32_t> likely =
       {};  // a report of each token, with so many likely ones; to 20
 };

@@ -29,7 +29,9 @@ struct HttpFrontOptions {
   std::function<void(GenerateText)> generate;
   std::function<void(InferOrder)> infer = {};
   std::function<std::vector<std::string>()> models;  // that are served anywhere, each once
-  std::function<std::string()> metrics = {};         // the node's figures; empty: none are shown
+  // Whether all replicas of a model gave its memory back until somebody asks; empty: none does.
+  std::function<bool(const std::string& model)> is_asleep = {};
+  std::function<std::string()> metrics = {};  // the node's figures; empty: none are shown
   // Whether the models of this node get on; empty: they do.
   std::function<bool()> is_live = {};
   // Whether they all compute; may wait for it, some seconds. Fails with why not; empty: they do.

@@ -30,6 +30,10 @@ Result<void> Caller::may_use(std::string_view model) const {
                "key '" + key->name + "' may not use the model '" + std::string(model) + "'"};
 }
 
+Result<void> Caller::may_go_first(std::uint32_t priority) const {
+  return priority == 0 ? Result<void>() : may(kMayGoFirst);
+}
+
 Result<Caller> HttpGate::admit(const http::Request& asked) const {
   if (!wants_keys()) return Caller{};
   std::string_view given = asked.header("authorization");

@@ -22,6 +22,7 @@ struct Caller {
   // Fail with permission_denied, naming what the key may.
   Result<void> may(ApiRights right) const;
   Result<void> may_use(std::string_view model) const;
+  Result<void> may_go_first(std::uint32_t priority) const;  // 0: whoever may ask at all
   // Whichever version of it is meant ("NAME@NUMBER").
   bool sees(std::string_view model) const { return !key || key->may_use(name_in(model)); }
 };

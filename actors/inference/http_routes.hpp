@@ -21,11 +21,27 @@ struct FrontParts {
         gate(options.keys.get(), *options.clock, options.at_once, options.refused) {}
 };
 
+// A request that fails so was refused by all models, and costs its key nothing.
+inline bool was_begun(const Error& error) {
+  return error.code != ErrorCode::not_found && error.code != ErrorCode::unavailable &&
+         error.code != ErrorCode::resource_exhausted;
+}
+// Before a model has counted them.
+inline std::uint64_t likely_prompt_tokens(const GenerateRequest& text) {
+  constexpr std::size_t kBytesOfToken = 4;
+  return text.prompt_tokens.size() + (text.prompt.size() + text.chat.size()) / kBytesOfToken;
+}
+
 // A request, and who asks.
 struct Asked {
   FrontParts& front;
   const http::Request& request;
   Caller caller = {};
+
+  // Among whom a model's time is divided: keys, or addresses where none are wanted.
+  std::string client() const {
+    return caller.key ? caller.key->id : request.client.substr(0, kLongestClient);
+  }
 };
 
 inline constexpr const char* kJsonType = "application/json";

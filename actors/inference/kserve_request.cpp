@@ -231,6 +231,9 @@ Result<GenerateRequest> read_text(const InferTensor& input, const nlohmann::json
   if (input.kind != TensorKind::bytes ||
       element_count(input.shape) != std::optional<std::size_t>(1))
     return bad("input 'text_input' is one text: datatype BYTES, shape [1]");
+  if (input.data.size() > kLongestTextBytes)
+    return bad("input 'text_input' has more than " + std::to_string(kLongestTextBytes) +
+               " bytes: shorten it");
   GenerateRequest text{.prompt = std::string(as_text(ByteView(input.data).subspan(4))),
                        .seed = random,
                        .whole_prompt = true};

@@ -86,6 +86,7 @@ Result<GenerateAnswer> generate(const Asked& asked, const std::string& model,
   auto wanted = std::make_shared<std::atomic<bool>>(true);
   auto answer = promise->get_future();
   request.timeout_ms = static_cast<std::uint32_t>(longest(asked).count());
+  request.client = asked.client();
   GenerateText order{.model = model, .request = std::move(request)};
   order.on_piece = [wanted](const TextPiece&) { return wanted->load(); };
   order.done = [promise](Result<GenerateAnswer> told) { promise->set_value(std::move(told)); };
@@ -95,14 +96,17 @@ Result<GenerateAnswer> generate(const Asked& asked, const std::string& model,
   return told;
 }
 
+std::uint64_t most_tokens(const GenerateRequest& text) {
+  return text.max_tokens + likely_prompt_tokens(text);
+}
+
 // Fails as the model does.
 Result<InferAnswer> answer_of(const Asked& asked, const std::string& model,
                               const kserve::InferCall& call, HttpGate::Ticket& ticket) {
   if (call.text) {
     const auto text = generate(asked, model, *call.text, ticket);
-    if (!text && (text.error().code == ErrorCode::cancelled || !ticket.is_good()))
-      return text.error();
-    ticket.set_used(text ? std::uint64_t{text->tokens} + text->prompt_tokens : 0);
+    if (text) ticket.set_used(std::uint64_t{text->tokens} + text->prompt_tokens);
+    if (!text && !was_begun(text.error())) ticket.set_used(0);
     if (!text) return text.error();
     return kserve::text_answer(*text);
   }
@@ -184,6 +188,9 @@ http::Answer kserve_model(const Asked& asked) {
 http::Answer kserve_model_ready(const Asked& asked) {
   const auto name = model_in(asked);
   if (!name) return refuse(asked, name.error());
+  // One that sleeps is not woken: who polls would keep it awake.
+  if (asked.front.options.is_asleep && asked.front.options.is_asleep(*name))
+    return json(kserve::is_ready(std::string(name_in(*name)), ""));
   const auto told = ask(asked, *name, InferDescribe{.probe = true}, kProbeTimeout);
   http::Answer answer =
       json(kserve::is_ready(std::string(name_in(*name)), told ? "" : told.error().message()));
@@ -207,9 +214,12 @@ http::Answer kserve_infer(const Asked& asked) {
   if (!json_bytes) return refuse(asked, json_bytes.error());
   const auto call = kserve::read_infer(asked.request.body, *json_bytes, random_seed());
   if (!call) return refuse(asked, call.error());
+  if (call->text)
+    if (auto may = asked.caller.may_go_first(call->text->priority); !may)
+      return refuse(asked, may.error());
   std::chrono::seconds retry_after{};
   auto ticket =
-      asked.front.gate.begin(asked.caller, call->text ? call->text->max_tokens : 0, retry_after);
+      asked.front.gate.begin(asked.caller, call->text ? most_tokens(*call->text) : 0, retry_after);
   if (!ticket) return refuse(asked, ticket.error(), retry_after);
   const Time begin = asked.front.options.clock->now();
   const auto answer = answer_of(asked, *name, *call, **ticket);

@@ -169,6 +169,7 @@ std::size_t ModelFigures::failure_of(const Error& error) {
 }
 
 void ModelFigures::load(std::size_t under_way, std::size_t waiting, double cache_used) {
+  if (!under_way_) return;  // of rows nobody waits so
   under_way_->set(static_cast<double>(under_way));
   waiting_->set(static_cast<double>(waiting));
   cache_used_->set(cache_used);

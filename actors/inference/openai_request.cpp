@@ -52,7 +52,15 @@ void read_stream(Fields& fields, CompletionRequest& request) {
     fields.refuse("stream_options", "makes sense with \"stream\": true only");
 }
 
-// What requests of both kinds have. Whatever it is, who asks for whom is not our affair.
+// For whom and at what price is not our affair, whatever it says, and nothing is stored.
+void read_what_changes_no_answer(Fields& fields) {
+  for (const char* name :
+       {"user", "metadata", "safety_identifier", "prompt_cache_key", "service_tier"})
+    fields.find(name);
+  fields.only("store", false);
+}
+
+// What requests of both kinds have.
 GenerateRequest read_common(Fields& fields, CompletionRequest& request, std::uint64_t random) {
   const auto names = fields.texts("model", 1);
   if (!fields.failure && names.size() != 1) fields.refuse("model", "is missing");
@@ -63,7 +71,7 @@ GenerateRequest read_common(Fields& fields, CompletionRequest& request, std::uin
   fields.whole("n", 1, kMostChoices, request.choices_a_prompt);
   read_stream(fields, request);
   fields.only("logit_bias", Json::object());
-  fields.find("user");
+  read_what_changes_no_answer(fields);
   return each;
 }
 
@@ -269,8 +277,7 @@ Result<CompletionRequest> read_chat(std::string_view body, std::uint64_t random,
   fields.only("tools", Json::array());
   fields.only("tool_choice", "none");
   fields.only("modalities", Json::array({"text"}));
-  fields.only("store", false);
-  fields.find("metadata");
+  fields.find("parallel_tool_calls");  // of tools, which there are none of
   fields.refuse_unknown();
   if (fields.failure) return told(fields, std::move(request), wrong_field);
   each.chat = chat.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -38,7 +38,6 @@ namespace {
 using openai::AnswerHead;
 using openai::CompletionRequest;
 
-constexpr std::size_t kLongestTextBytes = 1 << 20;  // the mesh takes no longer one
 // Tokens that a text takes which names no bound, until it is known.
 constexpr std::uint64_t kUnboundTokens = 256;
 
@@ -102,12 +101,14 @@ class Choices {
 };
 
 // Has all choices generated.
-std::shared_ptr<Choices> begin(const HttpFrontOptions& options, const CompletionRequest& request) {
+std::shared_ptr<Choices> begin(const HttpFrontOptions& options, const CompletionRequest& request,
+                               const std::string& client) {
   auto choices = std::make_shared<Choices>();
   const auto timeout = std::chrono::duration_cast<std::chrono::milliseconds>(options.timeout);
   for (std::size_t choice = 0; choice < request.texts.size(); ++choice) {
     GenerateText order{.model = request.model, .request = request.texts[choice]};
     order.request.timeout_ms = static_cast<std::uint32_t>(timeout.count());
+    order.request.client = client;
     // Also of one that is told whole, so that it ends with its client.
     order.on_piece = [choices, choice, stream = request.stream](const TextPiece& piece) {
       if (!stream) return choices->is_wanted();
@@ -134,6 +135,10 @@ struct Work {
     if (!ticket->is_good()) return refusal(key_is_over());
     return {};
   }
+  // It failed and nothing was told: what no model began costs nothing, and else what its key has set aside.
+  void settle(const Error& error) const {
+    if (!was_begun(error)) ticket->set_used(0);
+  }
   ~Work() { choices->give_up(); }
 };
 
@@ -152,7 +157,7 @@ http::Answer answer_whole(Work& work, const AnswerHead& head, const CompletionRe
     if (auto over = work.over()) return *std::move(over);
     if (!event || !event->end) continue;
     if (!*event->end) {
-      work.ticket->set_used(0);
+      work.settle(event->end->error());
       return refusal(event->end->error());
     }
     texts[event->choice] = *std::move(*event->end);
@@ -204,7 +209,6 @@ void write_stream(http::Writer& to, Work& work, const AnswerHead& head,
       continue;
     }
     if (!*event->end) {  // after a 200 there is no other way to say it
-      work.ticket->set_used(0);
       (void)to.write(openai::error_event(event->end->error()));
       return;
     }
@@ -228,7 +232,7 @@ http::Answer answer_in_pieces(std::shared_ptr<Work> work, AnswerHead head,
     if (auto over = work->over()) return *std::move(over);
   }
   if (first->end && !*first->end) {
-    work->ticket->set_used(0);
+    work->settle(first->end->error());
     return refusal(first->end->error());
   }
   work->choices->put_back(*std::move(first));
@@ -241,10 +245,14 @@ http::Answer answer_in_pieces(std::shared_ptr<Work> work, AnswerHead head,
 using ReadRequest = Result<CompletionRequest>(std::string_view body, std::uint64_t random,
                                               std::string* wrong_field);
 
+// What is set aside until it is known, and is the price of what ends before: of a client that hangs up too.
 std::uint64_t most_tokens(const CompletionRequest& request) {
   std::uint64_t tokens = 0;
-  for (const GenerateRequest& text : request.texts)
+  for (std::size_t choice = 0; choice < request.texts.size(); ++choice) {
+    const GenerateRequest& text = request.texts[choice];
     tokens += text.max_tokens > 0 ? text.max_tokens : kUnboundTokens;
+    if (choice % request.choices_a_prompt == 0) tokens += likely_prompt_tokens(text);
+  }
   return tokens;
 }
 
@@ -266,6 +274,8 @@ http::Answer complete(const Asked& asked) {
   if (!request) return refusal(request.error(), wrong_field);
   if (const auto may = asked.caller.may_use(request->model); !may)
     return refusal(may.error(), "model");
+  if (const auto may = asked.caller.may_go_first(request->texts.front().priority); !may)
+    return refusal(may.error(), "priority");
   std::chrono::seconds retry_after{};
   auto ticket = asked.front.gate.begin(asked.caller, most_tokens(*request), retry_after);
   if (!ticket) return refusal(ticket.error(), "", retry_after);
@@ -275,8 +285,8 @@ http::Answer complete(const Asked& asked) {
                   .created = seconds.count(),
                   .model = request->model,
                   .is_chat = request->is_chat};
-  auto work =
-      std::make_shared<Work>(begin(options, *request), *std::move(ticket), asked.request.is_open);
+  auto work = std::make_shared<Work>(begin(options, *request, asked.client()), *std::move(ticket),
+                                     asked.request.is_open);
   if (request->stream)
     return answer_in_pieces(std::move(work), std::move(head), *std::move(request));
   return answer_whole(*work, head, *request);

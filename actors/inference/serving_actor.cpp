@@ -307,6 +307,17 @@ std::vector<std::string> served_models(const ClusterSnapshot& cluster) {
   return {names.begin(), names.end()};
 }
 
+bool sleeps(const ClusterSnapshot& cluster, const std::string& model) {
+  bool served = false;
+  for (const DirectoryEntry& entry : cluster.entries) {
+    if (entry.key != call_name(model) || !cluster.alive(entry.owner)) continue;
+    served = true;
+    const json told = arguments_of(std::string(as_text(entry.value)));
+    if (!field<bool>(told, "asleep", false)) return false;
+  }
+  return served;
+}
+
 caf::actor spawn_serving(caf::actor_system& system, ServingOptions options) {
   return system.spawn(behaviour, std::make_shared<ServingOptions>(std::move(options)));
 }

@@ -44,6 +44,7 @@ struct GenerateText {
   // What comes before the end, and whether more is wanted; on any thread, must be quick. Empty: all
   // at the end.
   TextStreams::Taker on_piece = {};
+  bool is_shown = true;  // the pieces are; else on_piece says alone whether more is wanted
   // Once, on any thread; must be quick. Behind all pieces, which make up its text.
   std::function<void(Result<GenerateAnswer>)> done = {};
 };
@@ -64,6 +65,8 @@ void order_infer(const ClusterState& state, const std::function<void(CallRequest
 
 // The names of the models that live nodes serve, each once.
 std::vector<std::string> served_models(const ClusterSnapshot& cluster);
+// Whether the model is served, and all who serve it gave its memory back until somebody asks.
+bool sleeps(const ClusterSnapshot& cluster, const std::string& model);
 
 caf::actor spawn_serving(caf::actor_system& system, ServingOptions options);
 

@@ -103,11 +103,28 @@ bool TextBatch::fits(const Text& text) const {
   return active_.empty() || text.tokens.size() / limits_.page + 1 <= pages_.free();
 }
 
+// Where all places are taken, one of whoever has most, of no higher priority and two more than who waits for it.
+bool TextBatch::make_place(const Text& text) {
+  std::map<std::string_view, std::size_t> places;
+  for (const Id id : active_) ++places[at(id).order.client];
+  const auto places_of = [&](Id id) { return places[at(id).order.client]; };
+  std::optional<Id> last;
+  for (const Id id : active_)
+    if (at(id).order.priority <= text.order.priority &&
+        (!last || places_of(id) > places_of(*last) ||
+         (places_of(id) == places_of(*last) && goes_before(*last, id))))
+      last = id;
+  if (!last || places_of(*last) < places[text.order.client] + 2) return false;
+  put_back(*last);
+  return true;
+}
+
 void TextBatch::admit(Time now) {
-  while (active_.size() < limits_.texts && !waiting_.empty()) {
+  while (!waiting_.empty()) {
     const Id id = *std::ranges::min_element(
         waiting_, [&](Id one, Id other) { return goes_before(one, other); });
     Text& text = at(id);
+    if (active_.size() >= limits_.texts && !make_place(text)) return;
     if (!fits(text)) return;
     leave(id);
     active_.push_back(id);

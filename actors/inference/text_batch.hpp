@@ -2,7 +2,8 @@
 // that it goes on with, and prompts in pieces beside them, so that a long one does not hold up the
 // others (continuous batching with chunked prefill). Texts wait where as many are under way as fit
 // into a pass or into the cache: those of higher priority go first, then those of whoever has had
-// least, then those that came first. Where the cache is full the one that would go last steps back
+// least, then those that came first. Nobody keeps places that others wait for and have fewer of: their text that
+// would go last steps back. Where the cache is full the one that would go last steps back
 // and is read again later; as its bits do not depend on that, it goes on as it would have.
 // A text that is longer than the model reads goes on from its newer half.
 // Pure; owned by a model's engine.
@@ -106,6 +107,7 @@ class TextBatch {
   bool goes_before(Id one, Id other) const;
   bool fits(const Text& text) const;
   void admit(Time now);
+  bool make_place(const Text& text);
   void put_back(Id id);
   bool get_pages(Id id, std::size_t positions);
   void release(Text& text);

@@ -58,6 +58,12 @@ Time last_of(const List& list, DeadlineOf deadline_of) {
   return last;
 }
 
+// What is wrong with a form is its client's to mend, also where that is its size.
+Error of_form(Error error) {
+  if (error.code == ErrorCode::resource_exhausted) error.code = ErrorCode::invalid_argument;
+  return error;
+}
+
 }  // namespace
 
 TextEngine::Text::Text(TextOrder ordered, const Options& options)
@@ -123,7 +129,7 @@ void TextEngine::begin(TextOrder order) {
   std::optional<grammar::Matcher> form;
   if (!order.request.form.empty()) {
     auto begun = forms_.begin(order.request.form);
-    if (!begun) return order.done(begun.error());
+    if (!begun) return order.done(of_form(begun.error()));
     form = *std::move(begun);
   }
   const auto id = batch_.add(now, {.prompt = tokens,
@@ -151,7 +157,9 @@ Result<TextEngine::Prompt> TextEngine::prompt_of(const GenerateRequest& request)
     if (!of_chat) return of_chat.error();
     text = *std::move(of_chat);
   }
-  auto tokens = options_.tokenizer->encode(text, {.surrounded = !is_chat, .special_tokens = true});
+  tokenizer::EncodeOptions how{.surrounded = !is_chat, .special_tokens = true};
+  if (request.whole_prompt) how.most = decoder_->context();
+  auto tokens = options_.tokenizer->encode(text, how);
   if (!tokens) return tokens.error().within(is_chat ? "messages" : "prompt");
   if (tokens->empty()) tokens->push_back(beginning_of(*options_.tokenizer, options_.ends));
   return Prompt{*std::move(tokens), request.echo ? std::move(text) : std::string()};
@@ -355,7 +363,7 @@ Result<model::Token> TextEngine::choose(Text& text, std::span<float> scores) {
   const bool is_told = text.order.request.likely.has_value();
   if (text.form) {
     if (is_told) own_scores_.assign(scores.begin(), scores.end());
-    if (auto limited = forms_.limit(*text.form, scores); !limited) return limited.error();
+    if (auto limited = forms_.limit(*text.form, scores); !limited) return of_form(limited.error());
   }
   const model::Token token = text.sampler.choose(scores);
   if (text.form && !std::isfinite(scores[static_cast<std::size_t>(token)]))
@@ -382,7 +390,7 @@ Result<bool> TextEngine::take(Text& text, model::Token token) const {
     return false;
   }
   if (text.form)
-    if (auto added = forms_.add(*text.form, token); !added) return added.error();
+    if (auto added = forms_.add(*text.form, token); !added) return of_form(added.error());
   const auto more = text.stream.add(token);
   if (!more) return more.error();
   text.characters += characters_in(*more);

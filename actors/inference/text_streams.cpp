@@ -4,12 +4,12 @@
 
 namespace gpunode::inference {
 
-std::uint64_t TextStreams::open(Taker take) {
+std::uint64_t TextStreams::open(Taker take, bool is_shown) {
   std::lock_guard lock(mutex_);
   std::uint64_t number = 0;
   while (number == 0 || streams_.contains(number))
     number = std::uint64_t{random_()} << 32 | random_();
-  streams_[number] = {.take = std::move(take), .text = {}};
+  streams_[number] = {.take = std::move(take), .is_shown = is_shown, .text = {}};
   return number;
 }
 
@@ -18,10 +18,14 @@ Result<void> TextStreams::extend(Stream& stream, std::uint64_t offset, std::uint
   // One before it is lost, or comes late.
   if (offset > stream.text.size() || first_report > stream.reports) return {};
   const std::string_view text = piece.text;
-  const std::size_t known = std::min(stream.text.size() - offset, text.size());
-  if (std::string_view(stream.text).substr(offset, known) != text.substr(0, known))
-    return {ErrorCode::wrong_state,
-            "the replica that went on generates another text than the one before it"};
+  std::size_t known = std::min(stream.text.size() - offset, text.size());
+  if (std::string_view(stream.text).substr(offset, known) != text.substr(0, known)) {
+    if (stream.is_shown)
+      return {ErrorCode::wrong_state,
+              "the replica that went on generates another text than the one before it"};
+    stream.text.resize(offset);
+    known = 0;
+  }
   const std::string_view more = text.substr(known);
   const auto reports =
       piece.reports.subspan(std::min(stream.reports - first_report, piece.reports.size()));

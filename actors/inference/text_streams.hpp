@@ -20,8 +20,9 @@ class TextStreams {
   // Told what is new; whether more is wanted.
   using Taker = std::function<bool(const TextPiece& piece)>;
 
-  // Its number, which nobody can guess who has not been told it.
-  std::uint64_t open(Taker take);
+  // Its number, which nobody can guess who has not been told it. is_shown: what came has been shown to somebody,
+  // so another text than that fails; else it takes its place.
+  std::uint64_t open(Taker take, bool is_shown = true);
   // Fails with: not_found (nobody wants more of it), wrong_state (it is not the text that came before).
   Result<void> on_piece(const GeneratePiece& piece);
   // The text is whole: hands over what has not come, and forgets it. Fails with: wrong_state.
@@ -31,6 +32,7 @@ class TextStreams {
  private:
   struct Stream {
     Taker take;
+    bool is_shown = true;
     std::string text;         // that has come
     std::size_t reports = 0;  // of so many tokens
   };

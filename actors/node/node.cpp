@@ -267,9 +267,11 @@ Result<void> RunningNode::open_doors() {
       entry_->state.socket_path().string(),
       [this](std::string request, transport::Responder responder) {
         nlohmann::json parsed = arguments_of(request);
-        run_command(field<std::string>(parsed, "command", ""),
-                    parsed.contains("arguments") ? parsed["arguments"].dump() : "{}",
-                    [responder](std::string answer) { responder.finish(std::move(answer)); });
+        run_command(
+            field<std::string>(parsed, "command", ""),
+            parsed.contains("arguments") ? parsed["arguments"].dump() : "{}",
+            [responder](std::string answer) { responder.finish(std::move(answer)); },
+            [responder] { return responder.is_awaited(); });
       });
   if (!server) return server.error();
   local_server_ = std::move(*server);

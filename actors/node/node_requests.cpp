@@ -92,6 +92,9 @@ Result<void> RunningNode::open_http_front() {
   };
   options.readiness = [this] { return model_pulses_->readiness(*parts_.clock); };
   options.models = [this] { return inference::served_models(*cluster_state_.read()); };
+  options.is_asleep = [this](const std::string& model) {
+    return inference::sleeps(*cluster_state_.read(), model);
+  };
   auto front = inference::open_http_front(std::move(options));
   if (!front) return front.error().within("--http");
   http_front_ = std::move(*front);
@@ -104,7 +107,8 @@ std::string RunningNode::metrics() {
 }
 
 void RunningNode::run_command(const std::string& name, const std::string& arguments,
-                              std::function<void(std::string)> answer) {
+                              std::function<void(std::string)> answer,
+                              std::function<bool()> is_awaited) {
   if (has_ended()) return answer(error_json(stopping()));
   if (auto good = check_arguments(name, arguments); !good) return answer(error_json(good.error()));
   if (auto may = may_ask(Asked::command, name, authority_.rights(entry_->identity.id())); !may)
@@ -133,8 +137,9 @@ void RunningNode::run_command(const std::string& name, const std::string& argume
       name == "model.describe")
     target = &Children::serving;
   GPUNODE_CHECK(target, "every known command has an actor");
-  send(target, Command{name, arguments,
-                       AnswerOnce<std::string>(std::move(answer), error_json(stopping()))});
+  send(target,
+       Command{name, arguments, AnswerOnce<std::string>(std::move(answer), error_json(stopping())),
+               std::move(is_awaited)});
 }
 
 // Refused, with the reason, by who is the last to hold the state of a job.

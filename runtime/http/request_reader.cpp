@@ -212,7 +212,7 @@ void RequestReader::read_framing() {
   chunk_ = Chunk::size;
   trailer_bytes_ = body_bytes_ = 0;
   const std::string coding = in_small_letters(request_.header("transfer-encoding"));
-  is_chunked_ = !coding.empty();
+  is_chunked_ = request_.headers.contains("transfer-encoding");
   if (is_chunked_ && (is_1_0_ || request_.headers.contains("content-length"))) {
     fail(400, "the request says in two ways how long its body is");
     return;

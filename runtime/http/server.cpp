@@ -61,6 +61,7 @@ class SocketServer final : public Server {
         handler_(std::move(handler)),
         opened_(std::move(opened)),
         open_(options_.connections, options_.connections_of_address),
+        slow_readers_{.most = options_.threads / 2},
         watcher_([this] { watch(); }) {}
   ~SocketServer() override { close(); }
 
@@ -180,7 +181,7 @@ class SocketServer final : public Server {
     }
     auto connection = std::make_unique<Connection>(
         std::move(socket), client, std::move(session),
-        RequestReader::Limits{options_.head_bytes, options_.body_bytes});
+        RequestReader::Limits{options_.head_bytes, options_.body_bytes}, &slow_readers_);
     connection->since = now();
     connection->until = connection->since + options_.deadline;
     {
@@ -412,6 +413,7 @@ class SocketServer final : public Server {
   bool closing_ = false;
   std::atomic<bool> draining_ = false;
   detail::OpenCount open_;
+  detail::SlowReaders slow_readers_;
   std::size_t ended_ = 0, held_bytes_ = 0, free_threads_ = 0;  // ended: of the open ones
   std::deque<Owned> waiting_, back_;  // with something to do; to be watched again
   std::set<int> served_;              // file numbers

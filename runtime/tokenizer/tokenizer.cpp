@@ -16,6 +16,11 @@ namespace {
 
 using namespace detail;
 
+Error too_long(const EncodeOptions& options) {
+  return {ErrorCode::invalid_argument,
+          "it has more than " + std::to_string(options.most) + " tokens: shorten it"};
+}
+
 class FileTokenizer final : public Tokenizer {
  public:
   Result<void> open(TokenizerFile file) {
@@ -49,6 +54,8 @@ class FileTokenizer final : public Tokenizer {
   }
 
   Result<std::vector<Token>> encode(std::string_view text, EncodeOptions options) const override {
+    constexpr std::size_t kMostShorter = 4;  // as a normaliser makes a text
+    if (model_->least_tokens(text.size() / kMostShorter) > options.most) return too_long(options);
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t length = utf8_length(text.substr(at));
       if (length == 0)
@@ -61,6 +68,8 @@ class FileTokenizer final : public Tokenizer {
     std::vector<Token> tokens;
     if (options.surrounded) tokens = around_.before;
     for (const Piece& piece : *pieces) {
+      if (tokens.size() + model_->least_tokens(piece.text.size()) > options.most)
+        return too_long(options);
       if (piece.token != kNone) {
         tokens.push_back(piece.token);
         continue;

@@ -20,6 +20,8 @@ struct EncodeOptions {
   bool surrounded = true;  // by what the model expects around a text, as the mark of its beginning
   bool special_tokens =
       true;  // in the text are what they stand for; false: letters like any others
+  // Tokens; a text that surely has more fails before they are all made.
+  std::size_t most = std::size_t(-1);
 };
 
 class Tokenizer {
@@ -31,7 +33,7 @@ class Tokenizer {
   static std::shared_ptr<const Tokenizer> of_bytes();
   virtual ~Tokenizer() = default;
 
-  // Fails with: invalid_argument (no UTF-8), resource_exhausted (a text made to be slow to cut),
+  // Fails with: invalid_argument (no UTF-8, too long), resource_exhausted (a text made to be slow to cut),
   // unsupported (a word of none of its tokens, where it has none for such words).
   virtual Result<std::vector<Token>> encode(std::string_view text,
                                             EncodeOptions options = {}) const = 0;

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -35,6 +36,7 @@ struct LocalReply : std::enable_shared_from_this<LocalReply> {
   Bytes route;
   std::atomic<bool> gone{false};
   std::atomic<bool> finished{false};
+  std::atomic<std::chrono::steady_clock::rep> tried{0};  // when it was last sent an empty reply
 
   ~LocalReply() {
     if (!finished.exchange(true)) push(std::make_shared<LocalReply>(outbox, route), kFinal, "");
@@ -188,6 +190,15 @@ bool Responder::gone() const {
   if (reply_->gone) return true;
   std::lock_guard lock(reply_->outbox->mutex);
   return !reply_->outbox->wake;
+}
+
+bool Responder::is_awaited() const {
+  constexpr std::chrono::steady_clock::duration kEvery = std::chrono::seconds(1);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  auto tried = reply_->tried.load();
+  if (now - tried >= kEvery.count() && reply_->tried.compare_exchange_strong(tried, now))
+    partial("");
+  return !gone();
 }
 
 Result<std::unique_ptr<LocalServer>> LocalServer::open(const std::string& path,

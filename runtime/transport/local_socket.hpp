@@ -27,6 +27,9 @@ class Responder {
   void partial(std::string text) const;
   void finish(std::string text) const;  // a second call has no effect
   bool gone() const;                    // the client went away, or the server is closed
+  // Not gone, for what takes long: the client is sent an empty partial reply once a second, as one that went
+  // away is noticed by what cannot be sent to it.
+  bool is_awaited() const;
 
  private:
   std::shared_ptr<detail::LocalReply> reply_;

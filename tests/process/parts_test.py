@@ -7,7 +7,7 @@ import signal
 import time
 
 import cluster
-from models import write_model
+from models import CONTEXT, write_model
 
 PARTS = 3
 LAYERS, CHANNELS = 16, 512  # some 200 MB of weights
@@ -59,7 +59,7 @@ class Parts(cluster.ProcessTest):
             told = self.serve_all("--weights", weights)
             self.assertEqual(told["part"], "1/3")
             self.assertNotIn("missing_parts", told)
-            for prompt in ("Once", "x" * 100):  # longer than the model reads
+            for prompt in ("Once", "x" * (CONTEXT - 8)):  # the text is longer than the model reads
                 for temperature in ("0", "1"):
                     options = {"prompt": prompt, "temperature": temperature, "tokens": 40}
                     for node in (a, b, c):

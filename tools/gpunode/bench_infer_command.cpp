@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "runtime/base/harmless_text.hpp"
+#include "runtime/storage/posix_file_system.hpp"
 #include "tools/gpunode/answer.hpp"
 #include "tools/gpunode/commands.hpp"
 #include "tools/gpunode/http_asker.hpp"
@@ -36,6 +37,22 @@ Result<double> load_of(const Arguments& arguments) {
   if (percent) return *percent / 100;
   return Error{ErrorCode::invalid_argument,
                "--load wants a share such as 70%, not '" + arguments.text("--load") + "'"};
+}
+
+// Empty: none is named. Fails also with what reading a file fails with.
+Result<std::string> key_in(const Arguments& arguments) {
+  constexpr std::uint64_t kMostBytes = 4096;
+  if (!arguments.has("--key-file")) return std::string();
+  if (!arguments.has("--http"))
+    return Error{ErrorCode::invalid_argument, "--key-file goes with --http"};
+  storage::PosixFileSystem files;
+  const auto text = files.read(arguments.text("--key-file"), kMostBytes);
+  if (!text) return text.error().within("--key-file");
+  std::string key(as_text(*text));
+  key.erase(key.find_last_not_of(" \r\n") + 1);
+  if (key.empty() || key.find_first_of(" \r\n") != std::string::npos)
+    return Error{ErrorCode::invalid_argument, "--key-file holds no API key"};
+  return key;
 }
 
 // Fails with invalid_argument.
@@ -75,6 +92,9 @@ Result<Options> options_of(const Arguments& arguments) {
                   .rows = *rows,
                   .seed = *seed,
                   .http = arguments.text("--http")};
+  const auto key = key_in(arguments);
+  if (!key) return key.error();
+  options.plan.key = *key;
   if (arguments.has("--rate")) options.rate = *rate;
   options.load = *load;
   options.seconds = *seconds;

@@ -162,6 +162,7 @@ Result<HttpAsker::Answer> HttpAsker::ask(const std::string& path, const std::str
                                          const std::string& headers) {
   std::string request = (body.empty() ? "GET " : "POST ") + path +
                         " HTTP/1.1\r\nHost: " + place_.host + ":" + place_.port + "\r\n";
+  if (!key_.empty()) request += "Authorization: Bearer " + key_ + "\r\n";
   if (!body.empty())
     request +=
         "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n";

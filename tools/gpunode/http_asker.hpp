@@ -25,12 +25,14 @@ class HttpAsker {
     int status = 0;
     std::string body;
   };
-  HttpAsker(HttpPlace place, std::chrono::milliseconds timeout)
-      : place_(std::move(place)), timeout_(timeout) {}
+  // `key`: of the API; empty: none is wanted.
+  HttpAsker(HttpPlace place, std::chrono::milliseconds timeout, std::string key = {})
+      : place_(std::move(place)), timeout_(timeout), key_(std::move(key)) {}
 
   // Asks, on the connection of the last time where that still stands, and reads the answer whole; on_data is
   // told of each part as it comes and may be empty. A body makes it a POST of JSON; `headers` are more
-  // lines of the request's head, each ended. Fails with: unavailable (nobody listens there), timeout (between two parts), peer_lost, corrupted (no HTTP).
+  // lines of the request's head, each ended. Fails with: unavailable (nobody listens there), timeout
+  // (between two parts), peer_lost, corrupted (no HTTP).
   Result<Answer> ask(const std::string& path, const std::string& body,
                      const std::function<void(std::string_view)>& on_data = {},
                      const std::string& headers = "");
@@ -45,6 +47,7 @@ class HttpAsker {
 
   const HttpPlace place_;
   const std::chrono::milliseconds timeout_;
+  const std::string key_;
   Descriptor socket_{-1};
   std::string input_;  // read and not used
 };

@@ -161,7 +161,9 @@ int run_http_key_create(const Invocation& invocation) {
     return body.contains("path") ? "" : word(body, "key") + "\n";
   });
   if (!invocation.json())
-    std::fputs("it is shown this once; clients send it as \"Authorization: Bearer KEY\"\n", stderr);
+    std::fprintf(stderr,
+                 "%s; clients send it as \"Authorization: Bearer KEY\". It opens this node alone\n",
+                 out ? ("the key is in " + out->string()).c_str() : "it is shown this once");
   return code;
 }
 
@@ -179,6 +181,12 @@ int run_http_key_revoke(const Invocation& invocation) {
   auto removed = file.keys.remove(invocation.arguments.text("NAME"));
   if (!removed) return fail(invocation, removed.error());
   if (auto written = file.write(); !written) return fail(invocation, written.error());
+  if (file.keys.all().empty() && !invocation.json())
+    std::fprintf(
+        stderr,
+        "there are no more keys, so nobody is answered over HTTP: `gpunode http-key create "
+        "NAME` makes another; without %s a node that is started anew asks for none\n",
+        file.path.c_str());
   return tell(
       invocation, {json{{"name", removed->name}, {"id", removed->id}}, std::nullopt, kOk},
       [](const json& body) { return "key '" + word(body, "name") + "' opens nothing any more\n"; });

@@ -174,7 +174,7 @@ class OverHttp final : public InferAsker {
       asker = std::move(free_.back());
       free_.pop_back();
     }
-    if (!asker) asker = std::make_unique<HttpAsker>(place_, plan_.timeout);
+    if (!asker) asker = std::make_unique<HttpAsker>(place_, plan_.timeout, plan_.key);
     auto answer = asker->ask(path, body, on_data);
     {
       std::lock_guard lock(mutex_);

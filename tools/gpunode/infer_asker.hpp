@@ -20,6 +20,7 @@ struct InferPlan {
   std::uint64_t rows = 1;  // of a request, where the model reads rows
   std::uint64_t seed = 1;  // of what is asked
   std::string http = {};   // empty: native calls
+  std::string key = {};    // of the API there; empty: none is wanted
 };
 
 class InferAsker {

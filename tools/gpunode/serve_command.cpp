@@ -119,6 +119,12 @@ Result<void> flags_fit(const Invocation& invocation) {
   if (copy && rollback) return refused("--copy and --rollback say different things");
   if (rollback && has("--deterministic"))
     return refused("--rollback brings a model back as it was served: leave --deterministic out");
+  if (rollback && (has("--weights") || has("--replace")))
+    return refused(
+        "--rollback brings a model back as it was served, in place of what is there: leave "
+        "--weights and --replace out");
+  if (copy && has("--weights"))
+    return refused("a copy has its weights as those who serve it keep them: leave --weights out");
   return {};
 }
 

@@ -102,10 +102,11 @@ void begin(State& state, Generate order) {
   if (order.send_piece)
     give = [teller = std::make_shared<PieceTeller>(order.request.stream, order.send_piece)](
                const TextPiece& piece) { return teller->add(piece); };
+  std::string client = order.from.text() + '/' + order.request.client;
   state.model->begin(
       {.request = std::move(order.request),
        .deadline = order.deadline,
-       .client = order.from.text(),
+       .client = std::move(client),
        .give = std::move(give),
        .done = [&state, reply = std::move(order.reply)](const Result<GenerateAnswer>& answer) {
          state.figures->ended(answer);
@@ -205,6 +206,7 @@ void end(Self* self) {
   self->state.pulses->forget(self->state.pulse);
   self->state.desk->close();
   self->state.model.reset();
+  if (self->state.figures) self->state.figures->load(0, 0, 0);
   give_memory_back();
   self->quit();
 }

@@ -13,8 +13,20 @@ namespace gpunode::inference {
 using nlohmann::json;
 
 namespace {
-// One that a hostile member tells may not use the numbers up.
-constexpr std::uint64_t kLargestNumber = std::uint64_t{1} << 48;
+// One that a hostile member tells may not use the numbers up: none comes behind those from kHighNumber on.
+constexpr std::uint64_t kHighNumber = std::uint64_t{1} << 48;
+constexpr std::uint64_t kLargestNumber = std::uint64_t{1} << 52;
+
+// What an entry of the directory says of a model, where its owner may serve; nothing: it makes no sense.
+std::optional<ModelVersion> version_told(const ClusterSnapshot& cluster,
+                                         const DirectoryEntry& entry, const json& told) {
+  const NodeInfo* node = cluster.find(entry.owner);
+  if (!node || (!node->self && (node->rights & security::kRightServe) == 0)) return {};
+  ModelVersion version = version_in(told);
+  if (version.number == 0 || version.number > kLargestNumber) return {};
+  if (!storage::Sha256::parse(version.digest)) return {};  // it becomes a folder's name
+  return version;
+}
 }  // namespace
 
 std::string call_name(const std::string& model) {
@@ -25,19 +37,30 @@ std::string pinned_call_name(const std::string& model, std::uint64_t version) {
   return versioned(call_name(model), version);
 }
 
+std::map<std::string, ModelVersion> newest_versions(const ClusterSnapshot& cluster) {
+  const std::string models = call_name("");
+  std::map<std::string, ModelVersion> newest;
+  for (const DirectoryEntry& entry : cluster.entries) {
+    if (!entry.key.starts_with(models)) continue;
+    const json told = arguments_of(std::string(as_text(entry.value)));
+    const auto version = version_told(cluster, entry, told);
+    if (!version || version->number >= kHighNumber) continue;
+    ModelVersion& known = newest[entry.key.substr(models.size())];
+    if (version->number > known.number) known = *version;
+  }
+  return newest;
+}
+
 std::vector<OfferedVersion> offered_versions(const ClusterSnapshot& cluster,
                                              const std::string& model) {
   std::vector<OfferedVersion> offers;
   for (const DirectoryEntry& entry : cluster.entries) {
     if (entry.key != call_name(model) || !cluster.alive(entry.owner)) continue;
-    const NodeInfo* node = cluster.find(entry.owner);
-    if (!node->self && (node->rights & security::kRightServe) == 0) continue;
     const json told = arguments_of(std::string(as_text(entry.value)));
-    const ModelVersion version = version_in(told);
-    if (version.number == 0 || version.number > kLargestNumber) continue;
-    if (!storage::Sha256::parse(version.digest)) continue;  // it becomes a folder's name
-    auto found = std::ranges::find(offers, version, &OfferedVersion::version);
-    if (found == offers.end()) found = offers.insert(offers.end(), {version, {}, false});
+    const auto version = version_told(cluster, entry, told);
+    if (!version) continue;
+    auto found = std::ranges::find(offers, *version, &OfferedVersion::version);
+    if (found == offers.end()) found = offers.insert(offers.end(), {*version, {}, false});
     // Of a head nobody can take the model.
     const bool is_head = told.contains("part") && !names_part(model);
     if (is_head) continue;
@@ -61,7 +84,7 @@ std::uint64_t number_for(const std::vector<OfferedVersion>& offers, const std::s
                          const std::vector<ModelVersion>& known, bool anew) {
   std::uint64_t newest = 0, same = 0;
   const auto see = [&](const ModelVersion& one) {
-    newest = std::max(newest, one.number);
+    if (one.number < kHighNumber) newest = std::max(newest, one.number);
     if (one.digest == digest) same = std::max(same, one.number);
   };
   for (const OfferedVersion& one : offers) see(one.version);

@@ -1,12 +1,13 @@
 // What models are served from, and which versions of them there are in the cluster. A version is a number
 // under the model's name and the digest of its content: the same content keeps its number, another one gets
-// the next. Every node that serves a model says its version in the directory ("model/<name>"), and is called
+// the next of all that were seen, so that no number stands for two contents. Every node that serves a model says its version in the directory ("model/<name>"), and is called
 // as "model/<name>" and, by who wants this version alone, as "model/<name>@<number>". Pure.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,6 +50,8 @@ std::string pinned_call_name(const std::string& model, std::uint64_t version);
 // Of the model, the newest first; of one number the larger digest.
 std::vector<OfferedVersion> offered_versions(const ClusterSnapshot& cluster,
                                              const std::string& model);
+// Of each model the newest version that a node says, or said before it went.
+std::map<std::string, ModelVersion> newest_versions(const ClusterSnapshot& cluster);
 // The one that a copy is to be of; null: nobody serves it.
 const OfferedVersion* wanted_of(const std::vector<OfferedVersion>& offers, std::uint64_t pinned);
 // What content of this digest is called, where the node itself knew it as `known`. `anew`: as the newest in

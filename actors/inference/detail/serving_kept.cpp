@@ -43,10 +43,60 @@ void remember(Self* self) {
       static_cast<void>(options.files->remove(options.copies / copy.name));
 }
 
+namespace {
+
+constexpr std::size_t kMostModels = 4096;  // whose versions are remembered
+constexpr std::uint64_t kMostBytes = 1 << 20;
+
+storage::Path versions_file(const ServingOptions& options) {
+  return options.remembered.parent_path() / "model_versions.json";
+}
+
+// Whether it is news.
+bool note(State& state, const std::string& name, const ModelVersion& version) {
+  if (!state.newest.contains(name) && state.newest.size() >= kMostModels) return false;
+  ModelVersion& known = state.newest[name];
+  if (version.number <= known.number) return false;
+  known = version;
+  return true;
+}
+
+void write_versions(const State& state) {
+  if (state.options.remembered.empty()) return;
+  json all = json::object();
+  for (const auto& [name, version] : state.newest)
+    all[name] = {{"version", version.number}, {"digest", version.digest}};
+  const std::string text = all.dump() + '\n';
+  if (auto done = state.options.files->write_atomic(versions_file(state.options), {as_bytes(text)});
+      !done)
+    log::warning("serving",
+                 "numbers of versions are forgotten with a restart: " + done.error().message());
+}
+
+void read_versions(State& state) {
+  const auto bytes = state.options.files->read(versions_file(state.options), kMostBytes);
+  if (!bytes) return;
+  const json all = arguments_of(std::string(as_text(*bytes)));
+  for (const auto& [name, version] : all.items()) note(state, name, version_in(version));
+}
+
+}  // namespace
+
+void note_version(Self* self, const std::string& name, const ModelVersion& version) {
+  if (note(self->state, name, version)) write_versions(self->state);
+}
+
+void note_versions(Self* self) {
+  bool news = false;
+  for (const auto& [name, version] : newest_versions(*self->state.options.cluster->read()))
+    news = note(self->state, name, version) || news;
+  if (news) write_versions(self->state);
+}
+
 void take_up(Self* self) {
   const ServingOptions& options = self->state.options;
   if (options.remembered.empty()) return;
-  constexpr std::uint64_t kMostBytes = 1 << 20;
+  read_versions(self->state);
   auto bytes = options.files->read(options.remembered, kMostBytes);
   if (!bytes) return;  // nothing was served
   const json kept = self->state.kept = arguments_of(std::string(as_text(*bytes)));

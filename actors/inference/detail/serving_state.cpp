@@ -274,7 +274,8 @@ void on_loaded(Self* self, const Loaded& loaded) {
     if (auto whole = has_its_parts(*cluster, loaded.name, next.source.part, facts.digest); !whole)
       return fail(self, loaded.name, model, whole.error());
   const auto offers = offered_versions(*cluster, loaded.name);
-  std::vector<ModelVersion> known;
+  note_versions(self);
+  std::vector<ModelVersion> known = {state.newest[loaded.name]};
   if (const auto kept = state.kept.find(loaded.name); kept != state.kept.end())
     known.push_back(version_in(*kept));
   Serving serving{next.source, {number_for(offers, facts.digest, known, next.anew), facts.digest},
@@ -287,6 +288,7 @@ void on_loaded(Self* self, const Loaded& loaded) {
   state.retries.erase(loaded.name);
   put_on_shelf(self, serving, loaded.bytes);
   keep(self, loaded.name, serving);
+  note_version(self, loaded.name, serving.version);
   keep_on_disk(self, loaded.name, serving, loaded.bytes);
   // Before anybody asks it: the desk is asked past the actor's mailbox.
   if (loaded.desk && loaded.desk->is_open())
@@ -414,6 +416,7 @@ void on_down(Self* self, const caf::down_msg& down) {
 void follow(Self* self) {
   State& state = self->state;
   if (state.leaving) return;
+  note_versions(self);
   static const Model nothing;
   for (const auto& [name, kept] : state.kept.items()) {
     const ModelSource source = source_in(kept);

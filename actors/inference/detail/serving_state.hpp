@@ -86,6 +86,8 @@ struct State {
   std::shared_ptr<PartShelf> parts = std::make_shared<PartShelf>();
   // By name what is served, and what it replaced ("before"), for the next start.
   nlohmann::json kept = nlohmann::json::object();
+  std::map<std::string, ModelVersion> newest =
+      {};  // of each model that was ever seen, also on the disk
   std::map<caf::actor_addr, std::string> drained;  // replaced or withdrawn, not ended yet
   // Of copies: when a version that could not be had is tried again, and after how long next.
   struct Retry {
@@ -118,6 +120,9 @@ void leave(Self* self, const Leave& order);
 void follow(Self* self);
 // It is served now; what it replaces, if that is another version, is what a rollback goes back to.
 void keep(Self* self, const std::string& name, const Serving& serving);
+// The newest versions that are known of models: what a new content's number comes behind.
+void note_version(Self* self, const std::string& name, const ModelVersion& version);
+void note_versions(Self* self);  // as the directory has them
 // What is served, or was and could not be taken up, for the next start of the node.
 void remember(Self* self);
 // As before the node was started again.

@@ -102,7 +102,8 @@ void order_text(const ServingOptions& options, const std::shared_ptr<TextStreams
                 GenerateText order) {
   const std::chrono::milliseconds timeout(order.request.timeout_ms);
   const bool known = is_offered(*options.cluster->read(), order.model);
-  order.request.stream = order.on_piece ? streams->open(std::move(order.on_piece)) : 0;
+  order.request.stream =
+      order.on_piece ? streams->open(std::move(order.on_piece), order.is_shown) : 0;
   const PlaceWait place = wait_for_place(known);
   const auto done = [streams, stream = order.request.stream, model = order.model, known,
                      held = place.held, cluster = options.cluster,
@@ -140,15 +141,19 @@ GenerateText text_order_of(const Command& command, const Clock& clock) {
                    .stop = field<std::vector<std::string>>(arguments, "stop", {}),
                    .seed = field<std::uint64_t>(arguments, "seed", 1),
                    .timeout_ms = field<std::uint32_t>(arguments, "timeout_ms", 30'000),
-                   .priority = field<std::uint32_t>(arguments, "priority", 0)};
+                   .priority = field<std::uint32_t>(arguments, "priority", 0),
+                   .whole_prompt = true};
   std::shared_ptr<std::atomic<Duration::rep>> first;  // since the clock's begin; 0: not yet
   if (field<bool>(arguments, "tell_first", false)) {
     first = std::make_shared<std::atomic<Duration::rep>>(0);
-    order.on_piece = [first, &clock](const TextPiece& piece) {
-      if (*first == 0 && !piece.text.empty()) *first = clock.now().time_since_epoch().count();
-      return true;
-    };
   }
+  order.is_shown = false;
+  if (first || command.is_awaited)
+    order.on_piece = [first, awaited = command.is_awaited, &clock](const TextPiece& piece) {
+      if (first && *first == 0 && !piece.text.empty())
+        *first = clock.now().time_since_epoch().count();
+      return !awaited || awaited();
+    };
   order.done = [model = order.model, answer = command.answer, first,
                 &clock](const Result<GenerateAnswer>& text) {
     if (!text) return answer(error_json(text.error()));

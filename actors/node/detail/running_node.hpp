@@ -111,7 +111,7 @@ class RunningNode {
   void stop_children(bool politely);
   std::string metrics();
   void run_command(const std::string& name, const std::string& arguments,
-                   std::function<void(std::string)> answer);
+                   std::function<void(std::string)> answer, std::function<bool()> is_awaited = {});
 
   NodeConfig config_;
   NodeParts parts_;

@@ -20,11 +20,12 @@ void Connection::FreesSession::operator()(ssl_st* session) const {
 }
 
 Connection::Connection(Descriptor socket, std::string client, Session session,
-                       RequestReader::Limits limits)
+                       RequestReader::Limits limits, SlowReaders* slow_readers)
     : socket_(std::move(socket)),
       client_(std::move(client)),
       session_(std::move(session)),
       reader_(limits),
+      slow_readers_(slow_readers),
       wanted_(POLLIN) {
   if (session_) SSL_set_fd(session_.get(), socket_.get());
 }
@@ -53,10 +54,20 @@ bool Connection::send(std::string_view bytes, SteadyTime until) {
     const ssize_t count = write_some(bytes.substr(0, kPieceBytes));
     if (count > 0)
       bytes.remove_prefix(static_cast<std::size_t>(count));
-    else if (broken_ || count == 0 || !wait(until))
+    else if (broken_ || count == 0 || !wait_to_write(until))
       return false;
   }
   return true;
+}
+
+bool Connection::wait_to_write(SteadyTime until) const {
+  constexpr auto kHurried = std::chrono::milliseconds(100);
+  if (!slow_readers_) return wait(until);
+  if (++slow_readers_->now > slow_readers_->most)
+    until = std::min(until, SteadyTime(std::chrono::steady_clock::now() + kHurried));
+  const bool ready = wait(until);
+  --slow_readers_->now;
+  return ready;
 }
 
 void Connection::end() {

@@ -2,6 +2,7 @@
 // no longer than it may. Used by one thread at a time.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -18,6 +19,12 @@ namespace gpunode::http::detail {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
+// Threads that wait until a client takes more of its answer: where they are too many, none waits for long.
+struct SlowReaders {
+  std::size_t most;
+  std::atomic<std::size_t> now = 0;
+};
+
 class Connection {
  public:
   struct FreesSession {
@@ -25,8 +32,9 @@ class Connection {
   };
   using Session = std::unique_ptr<ssl_st, FreesSession>;
 
-  // `session`: null where it is plain.
-  Connection(Descriptor socket, std::string client, Session session, RequestReader::Limits limits);
+  // `session`: null where it is plain. `slow_readers` outlives it; null: nobody counts them.
+  Connection(Descriptor socket, std::string client, Session session, RequestReader::Limits limits,
+             SlowReaders* slow_readers = nullptr);
   ~Connection();
 
   enum class Got { bytes, nothing, end };
@@ -63,11 +71,13 @@ class Connection {
   ssize_t write_some(std::string_view bytes);
   ssize_t told_by_session(int result);
   bool wait(SteadyTime until) const;
+  bool wait_to_write(SteadyTime until) const;
 
   const Descriptor socket_;
   const std::string client_;
   const Session session_;
   RequestReader reader_;
+  SlowReaders* const slow_readers_;
   short wanted_ = 0;
   bool broken_ = false, plain_to_tls_ = false;
 };

@@ -37,7 +37,17 @@ Result<std::unique_ptr<WordModel>> BytePairModel::open(const Json& json,
   if (dropout.is_number() && dropout.get<double>() > 0)
     return {ErrorCode::unsupported, "merges are left out at random (dropout), as no answer may be"};
   if (auto read = model->read_merges(merges); !read) return read.error();
+  constexpr std::string_view kSpaceByte = "\u0120";  // as a vocabulary of all bytes has it
+  model->leaves_out_ = !model->byte_fallback_ && vocabulary.find(kSpaceByte) == kNone &&
+                       (model->unknown_.empty() || model->fuse_unknown_);
+  for (std::size_t token = 0; token < vocabulary.size(); ++token)
+    model->longest_ = std::max(model->longest_, vocabulary.text(static_cast<Token>(token)).size());
   return std::unique_ptr<WordModel>(std::move(model));
+}
+
+std::size_t BytePairModel::least_tokens(std::size_t bytes) const {
+  if (leaves_out_) return 0;  // any number of unknown characters may be none, or one
+  return (bytes + longest_ - 1) / longest_;
 }
 
 Result<void> BytePairModel::read_merges(const Merges& merges) {

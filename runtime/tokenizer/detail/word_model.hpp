@@ -23,6 +23,8 @@ class WordModel {
   // Adds the tokens of one word. Fails with: unsupported (the word has none, and there is none for
   // such words).
   virtual Result<void> tokenize(std::string_view word, std::vector<Token>& out) const = 0;
+  // Of any word of so many bytes; known without a look at it.
+  virtual std::size_t least_tokens(std::size_t bytes) const { return bytes > 0 ? 1 : 0; }
 };
 
 using Merges = std::vector<std::pair<std::string, std::string>>;  // the first ones first

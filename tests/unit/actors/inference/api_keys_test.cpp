@@ -91,7 +91,7 @@ TEST(ApiKeys, AreRevokedByNameOrId) {
 
 TEST(ApiKeys, RightsAreNamed) {
   EXPECT_EQ(*parse_api_rights("metrics, infer"), kMayMetrics | kMayInfer);
-  EXPECT_EQ(api_rights_text(*parse_api_rights("all")), "infer,list,metrics");
+  EXPECT_EQ(api_rights_text(*parse_api_rights("all")), "infer,list,metrics,priority");
   EXPECT_THAT(parse_api_rights("infr").error().detail, HasSubstr("infer"));
   EXPECT_FALSE(parse_api_rights(""));
 }

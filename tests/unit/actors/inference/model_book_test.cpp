@@ -86,6 +86,18 @@ TEST_F(Book, WhoIsAwayMayNotServeOrTellsNonsenseIsNotBelieved) {
   EXPECT_EQ(number("b"), 2u);
 }
 
+TEST_F(Book, RemembersTheNumbersOfWhoIsGone) {
+  serves(1, 1, "a");
+  serves(2, 3, "c", PeerHealth::dead);
+  serves(3, 9, "x", PeerHealth::alive, 0);
+  serves(4, std::uint64_t{1} << 48, "y");
+  const auto newest = newest_versions(cluster_);
+  ASSERT_EQ(newest.size(), 1u);
+  EXPECT_EQ(newest.at("m"), (ModelVersion{3, digest_of("c")}));
+  EXPECT_EQ(number("b", {newest.at("m")}), 4u) << "nor behind a number that leaves no room";
+  EXPECT_EQ(number("c", {newest.at("m")}), 3u);
+}
+
 TEST_F(Book, ACopyIsOfTheNewestOrOfTheOneThatItIsPinnedTo) {
   EXPECT_EQ(wanted_of(offered_versions(cluster_, "m"), 0), nullptr);
   serves(1, 1, "a");

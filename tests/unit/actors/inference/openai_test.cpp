@@ -41,7 +41,7 @@ TEST(OpenaiCompletion, reads_all_that_it_knows) {
   const auto request = read(R"({"model": "m", "prompt": "a", "max_tokens": 5, "temperature": 0,
       "top_p": 0.5, "top_k": 4, "min_p": 0.1, "presence_penalty": -1, "frequency_penalty": 2,
       "repetition_penalty": 1.5, "stop": ["x", "y"], "seed": -1, "stream": true, "echo": true,
-      "stream_options": {"include_usage": true}, "user": "u", "best_of": 1, "suffix": null,
+      "stream_options": {"include_usage": true}, "user": "u", "service_tier": "auto", "best_of": 1, "suffix": null,
       "priority": 3})");
   const GenerateRequest& text = request.texts.front();
   EXPECT_EQ(text.temperature, 0);
@@ -283,7 +283,8 @@ TEST(OpenaiChat, is_read_as_messages_for_the_models_template) {
                                                              {"type": "text", "text": "b"}]},
                    {"content": null, "role": "assistant"}],
       "chat_template_kwargs": {"enable_thinking": false}, "response_format": {"type": "text"},
-      "store": false, "metadata": {"a": "b"}, "user": "u", "tool_choice": "none"})",
+      "store": false, "metadata": {"a": "b"}, "user": "u", "parallel_tool_calls": true,
+      "tool_choice": "none"})",
                 7);
   ASSERT_TRUE(request) << request.error().detail;
   EXPECT_TRUE(request->is_chat && request->stream);

@@ -95,6 +95,29 @@ TEST_F(Batch, lets_those_of_higher_priority_go_first_then_whoever_has_had_least)
   EXPECT_FALSE(batch_.has_begun(more));
 }
 
+TEST_F(Batch, divides_the_places_among_those_who_ask) {
+  const auto first = *add(2), second = *add(2), third = *add(2);
+  pass();
+  const auto other = *add(2, "b"), more = *add(2, "b");
+  // The last of who has all places steps back, and no more than makes them even.
+  EXPECT_THAT(pass(),
+              ElementsAre(std::pair(first, 1u), std::pair(second, 1u), std::pair(other, 2u)));
+  EXPECT_EQ(batch_.waiting(), 2u);
+  batch_.end(now_, first);
+  EXPECT_THAT(pass(),
+              ElementsAre(std::pair(second, 1u), std::pair(other, 1u), std::pair(third, 3u)))
+      << "who stepped back reads again what it had";
+  batch_.end(now_, second);
+  EXPECT_THAT(pass(), ElementsAre(std::pair(other, 1u), std::pair(third, 1u), std::pair(more, 2u)));
+}
+
+TEST_F(Batch, leaves_the_places_of_a_higher_priority_alone) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(add(2, "a", 5));
+  pass();
+  ASSERT_TRUE(add(2, "b"));
+  for (const auto& [id, read] : pass()) EXPECT_LE(id, 3u);
+}
+
 TEST_F(Batch, refuses_more_than_may_wait) {
   for (int count = 0; count < 3; ++count) (void)*add(1);
   pass();

@@ -78,6 +78,21 @@ TEST_F(Streams, never_mixes_two_texts) {
   EXPECT_EQ(taken_, "one");
 }
 
+TEST_F(Streams, take_another_text_where_none_was_shown) {
+  std::string taken;
+  const auto stream = streams_.open(
+      [&](const TextPiece& more) {
+        taken += more.text;
+        return true;
+      },
+      false);
+  EXPECT_TRUE(streams_.on_piece({stream, 0, "one two"}));
+  EXPECT_TRUE(streams_.on_piece({stream, 4, "three"}));
+  EXPECT_TRUE(streams_.on_piece({stream, 9, " four"}));
+  EXPECT_TRUE(streams_.close(stream, {"another"}));
+  EXPECT_EQ(taken, "one twothree fouranother");
+}
+
 TEST_F(Streams, says_when_nobody_wants_more) {
   const auto stream = open();
   wanted_ = false;

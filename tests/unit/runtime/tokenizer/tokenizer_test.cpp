@@ -336,5 +336,19 @@ TEST(TokenizerTest, tokenizes_a_long_word) {
   EXPECT_EQ(made(byte_level())->encode(text)->size(), 100'000u);
 }
 
+TEST(TokenizerTest, refuses_a_text_that_surely_has_too_many_tokens) {
+  const auto tokenizer = made(byte_level());
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "abc ab ";
+  for (const std::size_t most : {10u, 100u}) {
+    const auto tokens = tokenizer->encode(text, {.most = most});
+    ASSERT_FALSE(tokens);
+    EXPECT_EQ(tokens.error().code, ErrorCode::invalid_argument);
+    EXPECT_THAT(tokens.error().detail, HasSubstr("more than " + std::to_string(most) + " tokens"));
+  }
+  EXPECT_EQ(tokenizer->encode("abc", {.most = 1})->size(), 1u);
+  EXPECT_EQ(tokenizer->encode(text, {.most = 100'000})->size(), tokenizer->encode(text)->size());
+}
+
 }  // namespace
 }  // namespace gpunode::tokenizer
