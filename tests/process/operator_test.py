@@ -178,6 +178,17 @@ class Operator(cluster.ProcessTest):
         for node in nodes:
             self.assertIsNone(node.process.poll(), node.said())
 
+    def a_text_ends_with_who_asked_for_it(self, node):
+        def under_way():
+            return [line.split()[-1] for line in node.ask("metrics").out.splitlines()
+                    if line.startswith("gpunode_texts_under_way{")]
+
+        asks = self.world.launch_command(node, "generate", "--model", "m", "--max-tokens", "65000", "--timeout", "1h")
+        cluster.wait_until(lambda: under_way() == ["1"], "it is generated")
+        asks.kill()
+        asks.wait()
+        cluster.wait_until(lambda: under_way() == ["0"], "nobody wants it any more")
+
     def test_a_model_is_served_after_a_restart_until_it_is_withdrawn(self):
         def served(node):
             return [one["model"] for one in node.ask("models", "--json").json["models"]]
@@ -190,6 +201,7 @@ class Operator(cluster.ProcessTest):
         node = self.world.start("a")
         cluster.wait_until(lambda: served(node) == ["m"], "it is served again")
         self.assertEqual(node.ask("generate", "--model", "m", "--max-tokens", "3").code, 0)
+        self.a_text_ends_with_who_asked_for_it(node)
         other = self.world.join("b", node)
         cluster.wait_until(lambda: served(other) == ["m"], "b knows")
         self.assert_fails(other.ask("unserve", "m"), 1, "served by a", "say it there")

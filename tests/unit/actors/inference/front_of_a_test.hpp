@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "actors/inference/http_front.hpp"
 #include "runtime/storage/posix_file_system.hpp"
 #include "tests/support/raw_client.hpp"
@@ -19,6 +21,7 @@ class HttpFront : public ::testing::Test {
     options.generate = [this](GenerateText order) { model_(std::move(order)); };
     options.infer = [this](const InferOrder& order) { infer_(order); };
     options.is_live = [this] { return live_; };
+    options.is_asleep = [this](const std::string&) { return asleep_.load(); };
     options.readiness = [this] { return ready_; };
     options.models = [] { return std::vector<std::string>{"small"}; };
     options.clock = &clock_;
@@ -65,6 +68,7 @@ class HttpFront : public ::testing::Test {
         InferMessage(InferAnswer{{{"class", TensorKind::int64, {1}, Bytes(8)}}, "digest", 1, 0.5}));
   };
   bool live_ = true;
+  std::atomic<bool> asleep_ = false;
   Result<void> ready_ = {};
   std::unique_ptr<http::Server> front_;
 };

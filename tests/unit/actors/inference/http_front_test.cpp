@@ -16,6 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using gpunode::testing::hear;
 using gpunode::testing::say;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -193,6 +194,10 @@ TEST_F(HttpFront, HealthIsWhatItSays) {
   };
   EXPECT_THAT(ask("GET /v2/models/small/ready HTTP/1.1\r\n"),
               AllOf(HasSubstr(" 503 "), HasSubstr(R"("ready":false)"), HasSubstr("no answer")));
+  asleep_ = true;
+  EXPECT_THAT(ask("GET /v2/models/small/ready HTTP/1.1\r\n"),
+              AllOf(HasSubstr(" 200 "), HasSubstr(R"("ready":true)")))
+      << "it is not woken";
 }
 
 TEST_F(HttpFront, KeepsPagesOfOtherSitesOut) {

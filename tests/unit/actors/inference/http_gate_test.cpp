@@ -14,6 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using gpunode::testing::hear;
 using gpunode::testing::say;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -155,6 +156,40 @@ TEST_F(GuardedFront, CountsTheTokensThatWereUsed) {
   };
   EXPECT_THAT(complete(R"(, "max_tokens": 60)", limited), HasSubstr(" 200 "));
   EXPECT_THAT(complete(R"(, "max_tokens": 60)", limited), HasSubstr(" 429 "));
+}
+
+TEST_F(GuardedFront, ATextThatFailsLateIsPaidForAndOneThatNobodyBeganIsNot) {
+  ApiKey few;
+  few.tokens_per_minute = 100;
+  const std::string limited = key(few);
+  model_ = [](const GenerateText& order) { order.done(Error{ErrorCode::unavailable, "full"}); };
+  for (int i = 0; i < 5; ++i)
+    EXPECT_THAT(complete(R"(, "max_tokens": 60)", limited), HasSubstr(" 503 "));
+  model_ = [](const GenerateText& order) {
+    order.on_piece({"one "});
+    order.done(Error{ErrorCode::invalid_argument, "too many ways at once"});
+  };
+  const std::string asked = R"(, "max_tokens": 60, "stream": true)";
+  EXPECT_THAT(complete(asked, limited), HasSubstr("too many ways"));
+  EXPECT_THAT(complete(asked, limited), HasSubstr(" 429 "));
+}
+
+TEST_F(GuardedFront, AKeysTextsAreItsOwnAndGoFirstByARightOfIt) {
+  std::vector<std::string> clients;
+  model_ = [&](const GenerateText& order) {
+    clients.push_back(order.request.client);
+    order.done(text("a"));
+  };
+  const std::string one = key({}),
+                    other = key({.id = {}, .name = {}, .may = kMayInfer | kMayGoFirst});
+  EXPECT_THAT(complete("", one), HasSubstr(" 200 "));
+  EXPECT_THAT(complete("", other), HasSubstr(" 200 "));
+  ASSERT_EQ(clients.size(), 2u);
+  EXPECT_EQ(clients[0], keys_.all()[0].id);
+  EXPECT_NE(clients[0], clients[1]);
+  EXPECT_THAT(complete(R"(, "priority": 1)", one),
+              AllOf(HasSubstr(" 403 "), HasSubstr("lacks the right priority")));
+  EXPECT_THAT(complete(R"(, "priority": 1)", other), HasSubstr(" 200 "));
 }
 
 // A model that has begun, and goes on until it is told that nobody wants more.
