@@ -89,6 +89,7 @@ Result<GenerateAnswer> generate(const Asked& asked, const std::string& model,
   request.client = asked.client();
   GenerateText order{.model = model, .request = std::move(request)};
   order.on_piece = [wanted](const TextPiece&) { return wanted->load(); };
+  order.is_shown = false;
   order.done = [promise](Result<GenerateAnswer> told) { promise->set_value(std::move(told)); };
   asked.front.options.generate(std::move(order));
   auto told = wait_for(asked, std::move(answer), &ticket);

@@ -109,6 +109,7 @@ std::shared_ptr<Choices> begin(const HttpFrontOptions& options, const Completion
     GenerateText order{.model = request.model, .request = request.texts[choice]};
     order.request.timeout_ms = static_cast<std::uint32_t>(timeout.count());
     order.request.client = client;
+    order.is_shown = request.stream;
     // Also of one that is told whole, so that it ends with its client.
     order.on_piece = [choices, choice, stream = request.stream](const TextPiece& piece) {
       if (!stream) return choices->is_wanted();

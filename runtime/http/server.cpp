@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
@@ -61,7 +62,7 @@ class SocketServer final : public Server {
         handler_(std::move(handler)),
         opened_(std::move(opened)),
         open_(options_.connections, options_.connections_of_address),
-        slow_readers_{.most = options_.threads / 2},
+        slow_readers_{.most = std::max<std::size_t>(1, options_.threads / 2)},
         watcher_([this] { watch(); }) {}
   ~SocketServer() override { close(); }
 

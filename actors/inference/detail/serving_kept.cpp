@@ -45,8 +45,8 @@ void remember(Self* self) {
 
 namespace {
 
-constexpr std::size_t kMostModels = 4096;  // whose versions are remembered
-constexpr std::uint64_t kMostBytes = 1 << 20;
+constexpr std::size_t kMostModels = 4096;  // of others, whose versions are remembered
+constexpr std::uint64_t kMostBytes = 16 << 20;
 
 storage::Path versions_file(const ServingOptions& options) {
   return options.remembered.parent_path() / "model_versions.json";
@@ -54,7 +54,6 @@ storage::Path versions_file(const ServingOptions& options) {
 
 // Whether it is news.
 bool note(State& state, const std::string& name, const ModelVersion& version) {
-  if (!state.newest.contains(name) && state.newest.size() >= kMostModels) return false;
   ModelVersion& known = state.newest[name];
   if (version.number <= known.number) return false;
   known = version;
@@ -88,9 +87,11 @@ void note_version(Self* self, const std::string& name, const ModelVersion& versi
 
 void note_versions(Self* self) {
   bool news = false;
-  for (const auto& [name, version] : newest_versions(*self->state.options.cluster->read()))
-    news = note(self->state, name, version) || news;
-  if (news) write_versions(self->state);
+  State& state = self->state;
+  for (const auto& [name, version] : newest_versions(*state.options.cluster->read()))
+    if (state.newest.contains(name) || state.newest.size() < kMostModels)
+      news = note(state, name, version) || news;
+  if (news) write_versions(state);
 }
 
 void take_up(Self* self) {
