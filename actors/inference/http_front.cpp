@@ -65,12 +65,20 @@ constexpr Route kRoutes[] = {
     {"/health", "GET", [](const Asked&) { return http::Answer{.body = "ok\n"}; }},
 };
 
+// A model, perhaps with its version as KServe's protocol has it.
+bool names_something(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  return !text.empty() && slash != 0 &&
+         (slash == text.npos || text.substr(slash).starts_with("/versions/"));
+}
+
 bool leads_to(const Route& route, std::string_view path) {
   const std::string_view own = route.path;
   const std::size_t star = own.find('*');
   if (star == std::string_view::npos) return path == own;
-  return path.size() > own.size() - 1 && path.starts_with(own.substr(0, star)) &&
-         path.ends_with(own.substr(star + 1));
+  const std::string_view before = own.substr(0, star), behind = own.substr(star + 1);
+  return path.size() > own.size() - 1 && path.starts_with(before) && path.ends_with(behind) &&
+         names_something(path.substr(before.size(), path.size() - own.size() + 1));
 }
 
 const Route* route_of(const HttpFrontOptions& options, std::string_view path) {

@@ -108,6 +108,10 @@ TEST_F(HttpFront, ListsModels) {
     EXPECT_THAT(ask("GET /v1/models/" + std::string(name) + " HTTP/1.1\r\n"), HasSubstr(" 404 "))
         << name;
   EXPECT_THAT(ask("GET /health HTTP/1.1\r\n"), HasSubstr(" 200 "));
+  for (const char* path :
+       {"/v2/models/small/generate", "/v2/models//infer", "/v2/models/a/b/infer"})
+    EXPECT_THAT(ask("POST " + std::string(path) + " HTTP/1.1\r\n", "{}"), HasSubstr(" 404 "))
+        << path;
 }
 
 TEST_F(HttpFront, SaysWhatThereIsAndHowItIsAsked) {
