@@ -21,10 +21,11 @@ struct FrontParts {
         gate(options.keys.get(), *options.clock, options.at_once, options.refused) {}
 };
 
-// A request that fails so was refused by all models, and costs its key nothing.
-inline bool was_begun(const Error& error) {
-  return error.code != ErrorCode::not_found && error.code != ErrorCode::unavailable &&
-         error.code != ErrorCode::resource_exhausted;
+// It failed, and nothing was told: what no model began costs nothing, and else what its key has set aside.
+inline void settle(HttpGate::Ticket& ticket, const Error& error) {
+  if (error.code == ErrorCode::not_found || error.code == ErrorCode::unavailable ||
+      error.code == ErrorCode::resource_exhausted)
+    ticket.set_used(0);
 }
 // Before a model has counted them.
 inline std::uint64_t likely_prompt_tokens(const GenerateRequest& text) {

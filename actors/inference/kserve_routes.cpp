@@ -106,9 +106,8 @@ Result<InferAnswer> answer_of(const Asked& asked, const std::string& model,
                               const kserve::InferCall& call, HttpGate::Ticket& ticket) {
   if (call.text) {
     const auto text = generate(asked, model, *call.text, ticket);
-    if (text) ticket.set_used(std::uint64_t{text->tokens} + text->prompt_tokens);
-    if (!text && !was_begun(text.error())) ticket.set_used(0);
-    if (!text) return text.error();
+    if (!text) return settle(ticket, text.error()), text.error();
+    ticket.set_used(std::uint64_t{text->tokens} + text->prompt_tokens);
     return kserve::text_answer(*text);
   }
   return ask_tensors(asked, model, {call.inputs}, ticket);

@@ -136,10 +136,6 @@ struct Work {
     if (!ticket->is_good()) return refusal(key_is_over());
     return {};
   }
-  // It failed and nothing was told: what no model began costs nothing, and else what its key has set aside.
-  void settle(const Error& error) const {
-    if (!was_begun(error)) ticket->set_used(0);
-  }
   ~Work() { choices->give_up(); }
 };
 
@@ -158,7 +154,7 @@ http::Answer answer_whole(Work& work, const AnswerHead& head, const CompletionRe
     if (auto over = work.over()) return *std::move(over);
     if (!event || !event->end) continue;
     if (!*event->end) {
-      work.settle(event->end->error());
+      settle(*work.ticket, event->end->error());
       return refusal(event->end->error());
     }
     texts[event->choice] = *std::move(*event->end);
@@ -233,7 +229,7 @@ http::Answer answer_in_pieces(std::shared_ptr<Work> work, AnswerHead head,
     if (auto over = work->over()) return *std::move(over);
   }
   if (first->end && !*first->end) {
-    work->settle(first->end->error());
+    settle(*work->ticket, first->end->error());
     return refusal(first->end->error());
   }
   work->choices->put_back(*std::move(first));

@@ -1,7 +1,8 @@
 // What models are served from, and which versions of them there are in the cluster. A version is a number
 // under the model's name and the digest of its content: the same content keeps its number, another one gets
-// the next of all that were seen, so that no number stands for two contents. Every node that serves a model says its version in the directory ("model/<name>"), and is called
-// as "model/<name>" and, by who wants this version alone, as "model/<name>@<number>". Pure.
+// the next of all that were seen, so that no number stands for two contents. Every node that serves a model
+// says its version in the directory ("model/<name>"), and is called as "model/<name>" and, by who wants this
+// version alone, as "model/<name>@<number>". Pure.
 #pragma once
 
 #include <nlohmann/json.hpp>

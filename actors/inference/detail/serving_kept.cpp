@@ -86,12 +86,15 @@ void note_version(Self* self, const std::string& name, const ModelVersion& versi
 }
 
 void note_versions(Self* self) {
-  bool news = false;
   State& state = self->state;
-  for (const auto& [name, version] : newest_versions(*state.options.cluster->read()))
+  auto cluster = state.options.cluster->read();
+  if (cluster == state.noted) return;
+  bool news = false;
+  for (const auto& [name, version] : newest_versions(*cluster))
     if (state.newest.contains(name) || state.newest.size() < kMostModels)
       news = note(state, name, version) || news;
   if (news) write_versions(state);
+  state.noted = std::move(cluster);
 }
 
 void take_up(Self* self) {

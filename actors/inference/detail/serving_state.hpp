@@ -86,8 +86,9 @@ struct State {
   std::shared_ptr<PartShelf> parts = std::make_shared<PartShelf>();
   // By name what is served, and what it replaced ("before"), for the next start.
   nlohmann::json kept = nlohmann::json::object();
-  std::map<std::string, ModelVersion> newest =
-      {};  // of each model that was ever seen, also on the disk
+  // Of each model that was ever seen, also on the disk, and the last snapshot that was looked through for them.
+  std::map<std::string, ModelVersion> newest = {};
+  std::shared_ptr<const ClusterSnapshot> noted = {};
   std::map<caf::actor_addr, std::string> drained;  // replaced or withdrawn, not ended yet
   // Of copies: when a version that could not be had is tried again, and after how long next.
   struct Retry {
